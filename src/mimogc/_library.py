@@ -1,0 +1,60 @@
+"""Finds and loads the compiled kernels: plain C functions, one shared library per instruction-set level.
+
+The lowest layer of the package. Nothing here knows what the kernels compute; `graph` and `ops.native` do.
+"""
+
+import ctypes
+import os
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+
+import torch
+
+# What torch calls a capability → the microarchitecture levels that may run there, best first.
+_LEVELS = {
+    "AVX512": ("x86_64_v4", "x86_64_v3", "x86_64_v2"),
+    "AVX2": ("x86_64_v3", "x86_64_v2"),
+}
+_BASELINE = ("x86_64_v2", "generic")
+_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+
+
+def _folders() -> list[Path]:
+    """Where an installed or an editable package keeps its libraries."""
+    import mimogc.ops
+
+    return [Path(folder) for folder in mimogc.ops.__path__]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The kernels for this processor, or None where there are none (said once, as a warning).
+
+    `MIMOGC_BACKEND=reference` asks for plain torch without a warning.
+    """
+    wanted = os.environ.get("MIMOGC_BACKEND", "native")
+    if wanted not in ("native", "reference"):
+        raise ValueError(f"MIMOGC_BACKEND: expected 'native' or 'reference', got {wanted!r}")
+    if wanted == "reference":
+        return None
+    levels = _LEVELS.get(torch.backends.cpu.get_cpu_capability(), _BASELINE)
+    for level in levels:
+        for folder in _folders():
+            path = folder / f"libmimogc_{level}{_SUFFIX}"
+            if path.exists():
+                # torch is imported by now, so that both share one OpenMP runtime and one pool of threads.
+                return ctypes.CDLL(str(path))
+    warnings.warn(
+        "mimogc was installed without compiled kernels (no C++ compiler was found); using plain torch, "
+        "which gives the same results more slowly",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def backend() -> str:
+    """Which implementation runs on CPU tensors: `"native"` (compiled kernels) or `"reference"` (plain torch)."""
+    return "reference" if library() is None else "native"

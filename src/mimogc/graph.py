@@ -1,0 +1,251 @@
+"""The graph a convolution runs on: immutable, sorted by destination, with its transpose."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from mimogc._sorting import Arrays, sort_edges
+
+Size = int | tuple[int, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    r"""An immutable directed graph in compressed form, both by destination (CSR) and by source (CSC).
+
+    Build one with :meth:`from_edge_index` and pass it to any layer instead of ``edge_index``: sorting, degrees,
+    self-loops and normalisation are then paid once and shared by layers and epochs. Direction is PyG's: an edge
+    goes from source ``j = edge_index[0]`` to target ``i = edge_index[1]`` and carries a message from j to i.
+    Edges are sorted by (destination, source); duplicate edges are kept and add up.
+    """
+
+    rowptr: Tensor  # [num_dst + 1] int32: the edges into node i are rowptr[i] .. rowptr[i + 1]
+    col: Tensor  # [E] int32: the source of each edge
+    position: Tensor  # [E] int32: where each edge stood in the given edge_index, -1 for an added self-loop
+    colptr: Tensor  # [num_src + 1] int32: the same graph by source
+    row: Tensor  # [E] int32: the destination of each edge, in the order by source
+    edge: Tensor  # [E] int32: the edge (in the order by destination) at each place of the order by source
+    num_src: int
+    num_dst: int
+    edge_attr: Tensor | None = None  # [E, ...] in the graph's own edge order
+    looped: bool = False  # exactly one self-loop per node
+    _cache: dict[object, object] = field(default_factory=dict)
+
+    @staticmethod
+    def from_edge_index(
+        edge_index: Tensor,
+        num_nodes: Size | None = None,
+        edge_attr: Tensor | None = None,
+        add_self_loops: bool = False,
+    ) -> "Graph":
+        """Sort ``edge_index`` into a graph, in time linear in the number of edges.
+
+        Args:
+            edge_index: ``[2, E]`` integers, sources above targets.
+            num_nodes: the number of nodes, or ``(num_src, num_dst)`` of a bipartite graph; by default one more
+                than the largest index.
+            edge_attr: ``[E, ...]`` attributes, kept in the graph's own edge order.
+            add_self_loops: replace the self-loops by exactly one per node, as PyG's layers do; attributes of an
+                added loop are the mean over the edges into its node.
+        """
+        _check_edge_index(edge_index)
+        num_src, num_dst = _sizes(num_nodes, edge_index)
+        src, dst = edge_index.long().contiguous()
+        arrays = sort_edges(src, dst, num_src, num_dst, add_self_loops)
+        if edge_attr is not None:
+            _check_edge_attr(edge_attr, edge_index)
+            edge_attr = _sorted_attributes(edge_attr, arrays, num_dst)
+        return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes; a bipartite graph has two, see `num_src` and `num_dst`."""
+        if self.num_src != self.num_dst:
+            raise ValueError(
+                f"num_nodes: the graph is bipartite with {self.num_src} sources and {self.num_dst} targets; "
+                "use num_src or num_dst"
+            )
+        return self.num_dst
+
+    @property
+    def num_edges(self) -> int:
+        return self.col.size(0)
+
+    @property
+    def is_bipartite(self) -> bool:
+        return self.num_src != self.num_dst
+
+    @property
+    def device(self) -> torch.device:
+        return self.rowptr.device
+
+    @cached_property
+    def src(self) -> Tensor:
+        """[E] the source of each edge, in the graph's own order."""
+        return self.col.long()
+
+    @cached_property
+    def dst(self) -> Tensor:
+        """[E] the destination of each edge, ascending."""
+        nodes = torch.arange(self.num_dst, device=self.device)
+        return torch.repeat_interleave(nodes, self.in_degree, output_size=self.num_edges)
+
+    @cached_property
+    def perm(self) -> Tensor:
+        """[E] position of each edge in the given edge_index, -1 for an added self-loop."""
+        return self.position.long()
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E] in the graph's own order."""
+        return torch.stack([self.src, self.dst])
+
+    @cached_property
+    def in_degree(self) -> Tensor:
+        """[num_dst] number of edges into each node."""
+        return self.rowptr.diff().long()
+
+    @cached_property
+    def out_degree(self) -> Tensor:
+        """[num_src] number of edges out of each node."""
+        return self.colptr.diff().long()
+
+    @cached_property
+    def is_undirected(self) -> bool:
+        """Whether every edge has its reverse, with the same multiplicity."""
+        # Both orders are sorted within a node, so a symmetric graph has equal arrays.
+        return (
+            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.col, self.row)
+        )
+
+    def normalization(self, dtype: torch.dtype) -> Tensor:
+        """[E] 1/√(d_i d_j) with in-degrees d: the entries of A_sym, as PyG's `gcn_norm` computes them."""
+        if self.is_bipartite:
+            raise ValueError(
+                "graph: symmetric normalisation needs one set of nodes, "
+                f"got a bipartite graph of {self.num_src} sources and {self.num_dst} targets"
+            )
+
+        def compute() -> Tensor:
+            scale = self.in_degree.to(dtype).rsqrt()
+            scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
+            return scale[self.dst] * scale[self.src]
+
+        return self._once(("normalization", dtype), compute)
+
+    def with_self_loops(self) -> "Graph":
+        """The same graph with exactly one self-loop per node: existing ones are replaced. Cached."""
+        if self.looped:
+            return self
+        return self._once("with_self_loops", lambda: self._with_loops(replace_existing=True))
+
+    def with_identity(self) -> "Graph":
+        """The same graph with one self-loop per node beside those it has: room for the term I·X. Cached.
+
+        The added loops are the edges with `perm == -1` that the graph did not have before.
+        """
+        return self._once("with_identity", lambda: self._with_loops(replace_existing=False))
+
+    def _with_loops(self, replace_existing: bool) -> "Graph":
+        src, dst = self.src, self.dst
+        if not replace_existing:
+            loops = torch.arange(min(self.num_src, self.num_dst), device=self.device)
+            src, dst = torch.cat([src, loops]), torch.cat([dst, loops])
+        arrays = sort_edges(src, dst, self.num_src, self.num_dst, replace_existing)
+        local = arrays[2].long()
+        added = (local < 0) | (local >= self.num_edges)
+        attributes = self.edge_attr
+        if attributes is not None:
+            if not replace_existing:  # sort_edges took these for given edges
+                arrays = (*arrays[:2], torch.where(added, -1, arrays[2]), *arrays[3:])
+            attributes = _sorted_attributes(attributes, arrays, self.num_dst)
+        given = self.position.new_full(local.shape, -1)
+        given[~added] = self.position[local[~added]]
+        arrays = (*arrays[:2], given, *arrays[3:])
+        return Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing)
+
+    def to_undirected(self) -> "Graph":
+        """The graph with every edge in both directions, once; attributes of merged edges are added, as in PyG."""
+        from torch_geometric.utils import to_undirected
+
+        if self.is_bipartite:
+            raise ValueError("graph: a bipartite graph cannot be made undirected")
+        if self.edge_attr is None:
+            return Graph.from_edge_index(to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes)
+        edge_index, attributes = to_undirected(self.edge_index, self.edge_attr, self.num_nodes)
+        return Graph.from_edge_index(edge_index, self.num_nodes, attributes)
+
+    def to(self, device: torch.device | str) -> "Graph":
+        """The graph on another device."""
+        moved = {name: value.to(device) for name, value in vars(self).items() if name in _ARRAYS}
+        attributes = None if self.edge_attr is None else self.edge_attr.to(device)
+        return replace(self, **moved, edge_attr=attributes, _cache={})
+
+    def _once(self, key: object, compute: Callable[[], T]) -> T:
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return cast(T, self._cache[key])
+
+    def __repr__(self) -> str:
+        nodes = f"{self.num_src}→{self.num_dst}" if self.is_bipartite else str(self.num_dst)
+        return f"{type(self).__name__}(num_nodes={nodes}, num_edges={self.num_edges})"
+
+
+_ARRAYS = ("rowptr", "col", "position", "colptr", "row", "edge")
+
+
+def _check_edge_index(edge_index: Tensor) -> None:
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(f"edge_index: expected a tensor of shape [2, E], got {type(edge_index).__name__}")
+    if edge_index.dtype.is_floating_point or edge_index.dtype.is_complex or edge_index.dtype == torch.bool:
+        raise TypeError(f"edge_index: expected integers, got {edge_index.dtype}")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index: expected shape [2, E], got {list(edge_index.shape)}")
+
+
+def _sizes(num_nodes: Size | None, edge_index: Tensor) -> tuple[int, int]:
+    if num_nodes is None:
+        found = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        num_nodes = max(found, 0)
+    if isinstance(num_nodes, tuple):
+        num_src, num_dst = num_nodes
+    else:
+        num_src = num_dst = num_nodes
+    for size in (num_src, num_dst):
+        if not isinstance(size, int | torch.SymInt) or size < 0:
+            raise ValueError(f"num_nodes: expected a count or a pair of counts, got {num_nodes!r}")
+    return num_src, num_dst
+
+
+def _check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+        raise ValueError(
+            f"edge_attr: expected one row per edge ({edge_index.size(1)}), got shape {list(edge_attr.shape)}"
+        )
+    if edge_attr.device != edge_index.device:
+        raise ValueError(
+            f"edge_attr: expected device {edge_index.device} like edge_index, got {edge_attr.device}"
+        )
+
+
+def _sorted_attributes(edge_attr: Tensor, arrays: Arrays, num_dst: int) -> Tensor:
+    """Attributes in the order of `arrays`; an added loop gets the mean over the other edges into its node."""
+    rowptr, _, position, *_ = arrays
+    added = position < 0
+    if not bool(added.any()):
+        return edge_attr[position.long()]
+    degree = rowptr.diff().long()
+    dst = torch.repeat_interleave(torch.arange(num_dst, device=position.device), degree)
+    given = ~added & (dst != arrays[1])
+    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
+    total = total.index_add(0, dst[given], edge_attr[position[given].long()])
+    count = torch.bincount(dst[given], minlength=num_dst).clamp(min=1).to(edge_attr.dtype)
+    mean = total / count.view(-1, *[1] * (edge_attr.dim() - 1))
+    return torch.where(
+        added.view(-1, *[1] * (edge_attr.dim() - 1)), mean[dst], edge_attr[position.clamp(min=0).long()]
+    )
