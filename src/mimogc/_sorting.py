@@ -99,9 +99,7 @@ def _raise_out_of_range(src: Tensor, dst: Tensor, at: int, num_src: int, num_dst
 
 
 @torch.library.custom_op("mimogc::sort_edges", mutates_args=())
-def _sort_edges_op(
-    src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool
-) -> list[Tensor]:
+def _sort_edges_op(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> list[Tensor]:
     # A custom operator may not return views of one buffer.
     return [array.clone() for array in _sort_edges(src, dst, num_src, num_dst, replace_loops)]
 

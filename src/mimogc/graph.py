@@ -1,14 +1,14 @@
 """The graph a convolution runs on: immutable, sorted by destination, with its transpose."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from mimogc._sorting import Arrays, sort_edges
+from mimogc._sorting import sort_edges
 
 Size = int | tuple[int, int]
 T = TypeVar("T")
@@ -34,6 +34,7 @@ class Graph:
     num_dst: int
     edge_attr: Tensor | None = None  # [E, ...] in the graph's own edge order
     looped: bool = False  # exactly one self-loop per node
+    extra: Tensor | None = None  # [E] bool: loops that stand for the identity and are no part of A
     _cache: dict[object, object] = field(default_factory=dict)
 
     @staticmethod
@@ -59,7 +60,7 @@ class Graph:
         arrays = sort_edges(src, dst, num_src, num_dst, add_self_loops)
         if edge_attr is not None:
             _check_edge_attr(edge_attr, edge_index)
-            edge_attr = _sorted_attributes(edge_attr, arrays, num_dst)
+            edge_attr = _sorted_attributes(edge_attr, *arrays[:3])
         return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
 
     @property
@@ -120,7 +121,9 @@ class Graph:
         """Whether every edge has its reverse, with the same multiplicity."""
         # Both orders are sorted within a node, so a symmetric graph has equal arrays.
         return (
-            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.col, self.row)
+            not self.is_bipartite
+            and torch.equal(self.rowptr, self.colptr)
+            and torch.equal(self.col, self.row)
         )
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
@@ -132,11 +135,19 @@ class Graph:
             )
 
         def compute() -> Tensor:
-            scale = self.in_degree.to(dtype).rsqrt()
+            degree = self.in_degree if self.extra is None else self.in_degree - 1
+            scale = degree.to(dtype).rsqrt()
             scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
-            return scale[self.dst] * scale[self.src]
+            weight = scale[self.dst] * scale[self.src]
+            return weight if self.extra is None else weight.masked_fill(self.extra, 0.0)
 
         return self._once(("normalization", dtype), compute)
+
+    def ones(self, dtype: torch.dtype) -> Tensor:
+        """[E, 1] ones: the coefficients of a plain sum over neighbours. Cached."""
+        return self._once(
+            ("ones", dtype), lambda: torch.ones(self.num_edges, 1, dtype=dtype, device=self.device)
+        )
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop per node: existing ones are replaced. Cached."""
@@ -145,29 +156,37 @@ class Graph:
         return self._once("with_self_loops", lambda: self._with_loops(replace_existing=True))
 
     def with_identity(self) -> "Graph":
-        """The same graph with one self-loop per node beside those it has: room for the term I·X. Cached.
-
-        The added loops are the edges with `perm == -1` that the graph did not have before.
-        """
+        """The same graph with an edge i → i for the term I·X at every node: its one loop, or an extra one. Cached."""
+        if self.looped or self.extra is not None:
+            return self
         return self._once("with_identity", lambda: self._with_loops(replace_existing=False))
+
+    @cached_property
+    def identity(self) -> Tensor:
+        """[E] bool: the edges that stand for the identity, see `with_identity`."""
+        if self.extra is None and not self.looped:
+            raise ValueError("graph: no edges for the identity; call with_identity() first")
+        return self.src == self.dst if self.extra is None else self.extra
 
     def _with_loops(self, replace_existing: bool) -> "Graph":
         src, dst = self.src, self.dst
         if not replace_existing:
             loops = torch.arange(min(self.num_src, self.num_dst), device=self.device)
             src, dst = torch.cat([src, loops]), torch.cat([dst, loops])
-        arrays = sort_edges(src, dst, self.num_src, self.num_dst, replace_existing)
-        local = arrays[2].long()
+        rowptr, col, position, colptr, row, edge = sort_edges(
+            src, dst, self.num_src, self.num_dst, replace_existing
+        )
+        local = position.long()  # in this graph's order, beyond it or -1 for an added loop
         added = (local < 0) | (local >= self.num_edges)
+        position = torch.where(added, -1, position)
         attributes = self.edge_attr
         if attributes is not None:
-            if not replace_existing:  # sort_edges took these for given edges
-                arrays = (*arrays[:2], torch.where(added, -1, arrays[2]), *arrays[3:])
-            attributes = _sorted_attributes(attributes, arrays, self.num_dst)
-        given = self.position.new_full(local.shape, -1)
-        given[~added] = self.position[local[~added]]
-        arrays = (*arrays[:2], given, *arrays[3:])
-        return Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing)
+            attributes = _sorted_attributes(attributes, rowptr, col, position)
+        if self.num_edges:
+            position = torch.where(added, -1, self.position[torch.where(added, 0, local)])
+        arrays = (rowptr, col, position, colptr, row, edge)
+        extra = None if replace_existing else added
+        return Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing, extra)
 
     def to_undirected(self) -> "Graph":
         """The graph with every edge in both directions, once; attributes of merged edges are added, as in PyG."""
@@ -176,15 +195,17 @@ class Graph:
         if self.is_bipartite:
             raise ValueError("graph: a bipartite graph cannot be made undirected")
         if self.edge_attr is None:
-            return Graph.from_edge_index(to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes)
+            return Graph.from_edge_index(
+                to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes
+            )
         edge_index, attributes = to_undirected(self.edge_index, self.edge_attr, self.num_nodes)
         return Graph.from_edge_index(edge_index, self.num_nodes, attributes)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""
-        moved = {name: value.to(device) for name, value in vars(self).items() if name in _ARRAYS}
-        attributes = None if self.edge_attr is None else self.edge_attr.to(device)
-        return replace(self, **moved, edge_attr=attributes, _cache={})
+        moved = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved = {name: value.to(device) for name, value in moved.items() if isinstance(value, Tensor)}
+        return replace(self, **moved, _cache={})
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
@@ -194,9 +215,6 @@ class Graph:
     def __repr__(self) -> str:
         nodes = f"{self.num_src}→{self.num_dst}" if self.is_bipartite else str(self.num_dst)
         return f"{type(self).__name__}(num_nodes={nodes}, num_edges={self.num_edges})"
-
-
-_ARRAYS = ("rowptr", "col", "position", "colptr", "row", "edge")
 
 
 def _check_edge_index(edge_index: Tensor) -> None:
@@ -233,19 +251,19 @@ def _check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
         )
 
 
-def _sorted_attributes(edge_attr: Tensor, arrays: Arrays, num_dst: int) -> Tensor:
-    """Attributes in the order of `arrays`; an added loop gets the mean over the other edges into its node."""
-    rowptr, _, position, *_ = arrays
+def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor) -> Tensor:
+    """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
     added = position < 0
+    if not edge_attr.size(0):
+        return edge_attr.new_zeros(col.size(0), *edge_attr.shape[1:])
+    known = edge_attr[position.clamp(min=0).long()]
     if not bool(added.any()):
-        return edge_attr[position.long()]
-    degree = rowptr.diff().long()
-    dst = torch.repeat_interleave(torch.arange(num_dst, device=position.device), degree)
-    given = ~added & (dst != arrays[1])
-    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
-    total = total.index_add(0, dst[given], edge_attr[position[given].long()])
-    count = torch.bincount(dst[given], minlength=num_dst).clamp(min=1).to(edge_attr.dtype)
-    mean = total / count.view(-1, *[1] * (edge_attr.dim() - 1))
-    return torch.where(
-        added.view(-1, *[1] * (edge_attr.dim() - 1)), mean[dst], edge_attr[position.clamp(min=0).long()]
-    )
+        return known
+    num_dst = rowptr.size(0) - 1
+    dst = torch.repeat_interleave(torch.arange(num_dst, device=col.device), rowptr.diff().long())
+    other = dst != col
+    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:]).index_add(0, dst[other], known[other])
+    ones = [1] * (edge_attr.dim() - 1)
+    count = torch.bincount(dst[other], minlength=num_dst).clamp(min=1).to(edge_attr.dtype)
+    mean = total / count.view(-1, *ones)
+    return torch.where(added.view(-1, *ones), mean[dst], known)

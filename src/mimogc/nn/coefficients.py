@@ -17,7 +17,10 @@ from torch_geometric.utils import softmax
 from mimogc.graph import Graph
 from mimogc.ops import separable_alpha
 
-Pair = tuple[Tensor, Tensor]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
+Channels = int | tuple[int, int]
+Pair = tuple[
+    Tensor, Tensor
+]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
 
 
 class Coefficients(torch.nn.Module):
@@ -78,7 +81,9 @@ class _Scored(Coefficients):
     def __init__(self, heads: int, edge_dim: int | None, width: int | None = None) -> None:
         super().__init__(heads)
         self.lin_edge = (
-            None if edge_dim is None else Linear(edge_dim, width or heads, bias=False, weight_initializer="glorot")
+            None
+            if edge_dim is None
+            else Linear(edge_dim, width or heads, bias=False, weight_initializer="glorot")
         )
 
     def edge_term(self, graph: Graph) -> Tensor | None:
@@ -100,7 +105,7 @@ class LMGC(_Scored):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         heads: int = 4,
         negative_slope: float = 0.2,
@@ -130,7 +135,7 @@ class LMGC(_Scored):
 class GCN(Coefficients):
     r"""``α(i,j) = 1/√(d_i d_j)`` (Kipf and Welling), K = 1."""
 
-    def __init__(self, in_channels: int = -1, out_channels: int = -1, heads: int = 1) -> None:
+    def __init__(self, in_channels: Channels = -1, out_channels: int = -1, heads: int = 1) -> None:
         super().__init__(_fixed("gcn", heads, 1))
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
@@ -142,7 +147,7 @@ class GAT(_Scored):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         heads: int = 4,
         negative_slope: float = 0.2,
@@ -178,7 +183,7 @@ class GATv2(_Scored):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         heads: int = 4,
         negative_slope: float = 0.2,
@@ -192,7 +197,7 @@ class GATv2(_Scored):
         self.lin_target = (
             None
             if share_weights
-            else Linear(in_channels, heads * out_channels, bias=False, weight_initializer="glorot")
+            else Linear(_target(in_channels), heads * out_channels, bias=False, weight_initializer="glorot")
         )
         self.reset_parameters()
 
@@ -216,11 +221,11 @@ class FAGCN(_Scored):
     r"""``α(i,j) = tanh(vᵀ[x_i ‖ x_j]) / √(d_i d_j)`` (Bo et al.), K = 1: signed weights on the input features."""
 
     def __init__(
-        self, in_channels: int, out_channels: int = -1, heads: int = 1, edge_dim: int | None = None
+        self, in_channels: Channels, out_channels: int = -1, heads: int = 1, edge_dim: int | None = None
     ) -> None:
         super().__init__(_fixed("fagcn", heads, 1), edge_dim)
-        self.att_src = Linear(in_channels, 1, bias=False, weight_initializer="glorot")
-        self.att_dst = Linear(in_channels, 1, bias=False, weight_initializer="glorot")
+        self.att_src = Linear(_source(in_channels), 1, bias=False, weight_initializer="glorot")
+        self.att_dst = Linear(_target(in_channels), 1, bias=False, weight_initializer="glorot")
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         alpha = separable_alpha(self.att_dst(x[1]), self.att_src(x[0]), self.edge_term(graph), graph)
@@ -236,7 +241,11 @@ class ACM(Coefficients):
     loops = "identity"
 
     def __init__(
-        self, in_channels: int = -1, out_channels: int = -1, heads: int | None = None, identity: bool = False
+        self,
+        in_channels: Channels = -1,
+        out_channels: int = -1,
+        heads: int | None = None,
+        identity: bool = False,
     ) -> None:
         super().__init__(_fixed("acm", heads, 3 if identity else 2))
 
@@ -253,11 +262,11 @@ class Gated(_Scored):
     layout = "channel"
 
     def __init__(
-        self, in_channels: int, out_channels: int, heads: int | None = None, edge_dim: int | None = None
+        self, in_channels: Channels, out_channels: int, heads: int | None = None, edge_dim: int | None = None
     ) -> None:
         super().__init__(_fixed("gated", heads, out_channels), edge_dim, width=out_channels)
-        self.lin_key = Linear(in_channels, out_channels, bias=False, weight_initializer="glorot")
-        self.lin_query = Linear(in_channels, out_channels, bias=False, weight_initializer="glorot")
+        self.lin_key = Linear(_target(in_channels), out_channels, weight_initializer="glorot")
+        self.lin_query = Linear(_source(in_channels), out_channels, bias=False, weight_initializer="glorot")
 
     def map_shape(self, out_channels: int) -> tuple[int, int]:
         return out_channels, 1
@@ -278,10 +287,14 @@ class Sheaf(Coefficients):
     layout = "stalk"
 
     def __init__(
-        self, in_channels: int, out_channels: int, heads: int | None = None, stalk_dim: int = 2
+        self, in_channels: Channels, out_channels: int, heads: int | None = None, stalk_dim: int = 2
     ) -> None:
         if stalk_dim < 1 or out_channels % stalk_dim:
             raise ValueError(f"stalk_dim: expected a divisor of out_channels={out_channels}, got {stalk_dim}")
+        if isinstance(in_channels, tuple):
+            raise ValueError(
+                f"in_channels: sheaf coefficients need one kind of node, got the pair {in_channels}"
+            )
         super().__init__(_fixed("sheaf", heads, stalk_dim**2))
         self.stalk_dim = stalk_dim
         self.lin_own = Linear(in_channels, stalk_dim**2, bias=False, weight_initializer="glorot")
@@ -309,7 +322,7 @@ class Free(Coefficients):
     """
 
     def __init__(
-        self, in_channels: int = -1, out_channels: int = -1, heads: int = 4, num_edges: int | None = None
+        self, in_channels: Channels = -1, out_channels: int = -1, heads: int = 4, num_edges: int | None = None
     ) -> None:
         super().__init__(heads)
         self.weight: Parameter = (
@@ -333,9 +346,19 @@ class Free(Coefficients):
         return self.weight
 
 
+def _source(channels: Channels) -> int:
+    return channels[0] if isinstance(channels, tuple) else channels
+
+
+def _target(channels: Channels) -> int:
+    return channels[1] if isinstance(channels, tuple) else channels
+
+
 def _fixed(name: str, heads: int | None, value: int) -> int:
     if heads is not None and heads != value and heads != 4:  # 4 is the layer's default
-        raise ValueError(f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}")
+        raise ValueError(
+            f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}"
+        )
     return value
 
 

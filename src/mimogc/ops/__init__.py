@@ -1,0 +1,82 @@
+"""The operator Σ_k Ã^(k) h_k and its fused forms: checked arguments in front, kernels or plain torch behind."""
+
+import torch
+from torch import Tensor
+
+from mimogc._library import backend
+from mimogc.graph import Graph
+from mimogc.ops import reference
+from mimogc.ops.reference import separable_alpha
+
+__all__ = ["backend", "propagate", "propagate_tanh", "separable_alpha"]
+
+
+def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str = "sum") -> Tensor:
+    """K computational graphs at once: ``out_i = Σ_k Σ_j α_k(i,j) h_k(j)``.
+
+    Args:
+        alpha: ``[E, K]`` edge weights in the graph's edge order.
+        h: ``[N, K, C]`` transformed features of the sources.
+        graph: the graph.
+        reduce: ``"sum"`` over the K graphs, or ``"none"`` to keep them apart.
+
+    Returns:
+        ``[N, C]``, or ``[N, K, C]`` with ``reduce="none"``.
+    """
+    if reduce not in ("sum", "none"):
+        raise ValueError(f"reduce: expected 'sum' or 'none', got {reduce!r}")
+    _check_rows("alpha", alpha, (graph.num_edges, "K"), graph)
+    _check_rows("h", h, (graph.num_src, alpha.size(1), "C"), graph)
+    alpha, h = _same_dtype(alpha=alpha, h=h)
+    return reference.propagate(alpha, h, graph, reduce)
+
+
+def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, graph: Graph, edge: Tensor | None = None) -> Tensor:
+    """The same sum with ``α_k(i,j) = tanh(s_k(i) + t_k(j) + edge_k(i,j))``, which is never stored in the forward pass.
+
+    Args:
+        s: ``[num_dst, K]`` score terms of the targets.
+        t: ``[num_src, K]`` score terms of the sources.
+        h: ``[num_src, K, C]`` transformed features of the sources.
+        graph: the graph.
+        edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
+
+    Returns:
+        ``[N, C]``.
+    """
+    _check_rows("s", s, (graph.num_dst, "K"), graph)
+    _check_rows("t", t, (graph.num_src, s.size(1)), graph)
+    _check_rows("h", h, (graph.num_src, s.size(1), "C"), graph)
+    s, t, h = _same_dtype(s=s, t=t, h=h)
+    if edge is not None:
+        _check_rows("edge", edge, (graph.num_edges, s.size(1)), graph)
+        s, edge = _same_dtype(s=s, edge=edge)
+    return reference.propagate(separable_alpha(s, t, edge, graph), h, graph, "sum")
+
+
+def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
+    fits = value.dim() == len(shape) and all(
+        isinstance(want, str) or have == want for have, want in zip(value.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(str(size) for size in shape)
+        raise ValueError(f"{name}: expected shape [{wanted}], got {list(value.shape)}")
+    if not value.dtype.is_floating_point:
+        raise TypeError(f"{name}: expected a floating type, got {value.dtype}")
+    if value.device != graph.device:
+        raise ValueError(f"{name}: expected device {graph.device} like the graph, got {value.device}")
+
+
+def _same_dtype(**tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors in one type: under autocast float32, otherwise an error where they differ."""
+    first_name, first = next(iter(tensors.items()))
+    if torch.is_autocast_enabled(first.device.type):
+        return tuple(
+            tensor if tensor.dtype == torch.float64 else tensor.float() for tensor in tensors.values()
+        )
+    for name, tensor in tensors.items():
+        if tensor.dtype != first.dtype:
+            raise TypeError(f"{name}: expected {first.dtype} like {first_name}, got {tensor.dtype}")
+    return tuple(tensors.values())

@@ -1,0 +1,276 @@
+"""LMGConv: the localized MIMO graph convolution as a PyTorch Geometric layer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn import functional as F
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
+from torch_geometric.nn.inits import zeros
+
+from mimogc.graph import Graph
+from mimogc.nn import layout
+from mimogc.nn.coefficients import BY_NAME, LMGC, Channels, Coefficients, Pair
+from mimogc.nn.inputs import as_graph
+from mimogc.ops import propagate_tanh
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A layer as a linear map at one input: ``Σ_k Ã^(k) X W^(k)``. Unpacks as ``alpha, weight``."""
+
+    alpha: Tensor  # [E, K], edge weights in the order of `graph`
+    weight: Tensor  # [K, F, C]
+    graph: Graph  # the graph the weights live on, with the self-loops the layer added
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.alpha, self.weight))
+
+
+class LMGConv(MessagePassing):
+    r"""The localized MIMO graph convolution of Roth and Liebig, "What Can We Learn From MIMO Graph Convolutions?".
+
+    .. math::
+        \mathbf{X}^{\prime} = \sum_{k=1}^{K} \tilde{\mathbf{A}}^{(k)} \mathbf{X} \mathbf{W}^{(k)}
+
+    with K computational graphs whose edge weights ``coefficients`` computes. It takes the place of PyG's
+    `GATv2Conv` and others; GCN, GAT, GATv2, FAGCN, ACM's filter bank, GatedGCN and sheaf diffusion are choices of
+    ``coefficients``.
+
+    Args:
+        in_channels: size of each input, -1 to find out at the first call, or a pair for sources and targets of a
+            bipartite graph.
+        out_channels: size of each output (of each graph's part with ``combine="concat"``).
+        heads: the number K of computational graphs.
+        coefficients: ``"lmgc"`` (the paper's eq. 12), ``"gcn"``, ``"gat"``, ``"gatv2"``, ``"fagcn"``, ``"acm"``,
+            ``"gated"``, ``"sheaf"``, ``"free"``, or a `Coefficients` module, which then decides K.
+        combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
+        negative_slope: of the LeakyReLU in the scores of lmgc, gat and gatv2.
+        add_self_loops: replace self-loops by exactly one per node.
+        edge_dim: size of the edge features, which add a term to the score.
+        bias: whether to add a learnable bias.
+        dropout: probability of dropping a coefficient in training.
+
+    Shapes:
+        - **input:** ``x [N, F]`` or a pair ``([N_s, F_s], [N_t, F_t])``; ``edge_index [2, E]``, a PyG `EdgeIndex`, a
+          transposed sparse adjacency matrix, or a `mimogc.Graph`; ``edge_attr [E, D]``
+        - **output:** ``[N, C]``, ``[N, K·C]`` with ``combine="concat"``; with ``return_attention_weights=True``
+          also ``(edge_index, alpha [E, K])`` in the given edge order with the added loops at the end (for a Graph in
+          its own order)
+    """
+
+    def __init__(
+        self,
+        in_channels: Channels,
+        out_channels: int,
+        heads: int = 4,
+        coefficients: str | Coefficients = "lmgc",
+        combine: str = "sum",
+        negative_slope: float = 0.2,
+        add_self_loops: bool = True,
+        edge_dim: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(aggr="sum", node_dim=0)
+        if combine not in layout.COMBINE:
+            raise ValueError(f"combine: expected one of {', '.join(layout.COMBINE)}, got {combine!r}")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
+        if out_channels < 1:
+            raise ValueError(f"out_channels: expected at least 1, got {out_channels}")
+        self.coefficients = _coefficients(
+            coefficients,
+            in_channels,
+            out_channels,
+            {"heads": heads, "negative_slope": negative_slope, "edge_dim": edge_dim},
+        )
+        if self.coefficients.layout != "free" and combine != "sum":
+            name = type(self.coefficients).__name__
+            raise ValueError(
+                f"combine: {name} fixes the feature transformations and allows 'sum' only, got {combine!r}"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.heads = self.coefficients.heads
+        self.combine = combine
+        self.add_self_loops = add_self_loops
+        self.edge_dim = edge_dim
+        self.dropout = dropout
+        rows, channels = self.coefficients.map_shape(out_channels)
+        source, target = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
+        self.lin = Linear(source, rows * channels, bias=False, weight_initializer="glorot")
+        self.lin_dst = (
+            None
+            if target is None
+            else Linear(target, rows * channels, bias=False, weight_initializer="glorot")
+        )
+        total = layout.out_channels(self.coefficients.layout, combine, self.heads, out_channels)
+        self.bias = Parameter(torch.empty(total)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.lin.reset_parameters()
+        if self.lin_dst is not None:
+            self.lin_dst.reset_parameters()
+        self.coefficients.reset_parameters()
+        zeros(self.bias)
+
+    def forward(
+        self,
+        x: Tensor | Pair,
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        return_attention_weights: bool | None = None,
+    ) -> Any:
+        sides = self._sides(x)
+        graph = self.graph(sides, edge_index, edge_attr)
+        if self._explained():
+            out, alpha = self._by_messages(sides, graph)
+        elif self._fused(sides, return_attention_weights):
+            out, alpha = self._forward_fused(sides, graph), None
+        else:
+            alpha, h = self._alpha(sides, graph)
+            out = layout.aggregate(self.coefficients.layout, self.combine, alpha, h, graph)
+        if self.bias is not None:
+            out = out + self.bias
+        if not return_attention_weights:
+            return out
+        if isinstance(edge_index, Graph):
+            return out, (graph.edge_index, alpha)
+        order = _given_order(graph)
+        return out, (graph.edge_index[:, order], alpha[order])
+
+    def graph(self, x: Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Graph:
+        """The graph that the coefficients are computed on, with the self-loops this layer asks for."""
+        size = (x[0].size(0), x[1].size(0))
+        graph = as_graph(edge_index, size, edge_attr, self.add_self_loops)
+        if graph.device != x[0].device:
+            raise ValueError(f"edge_index: expected device {x[0].device} like x, got {graph.device}")
+        self._check_edge_attr(graph)
+        return graph.with_identity() if self.coefficients.loops == "identity" else graph
+
+    def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
+        """The layer as a linear map: coefficients frozen at x, W^(k) as written in the paper, without bias and dropout."""
+        sides = self._sides(x)
+        own = self.graph(sides, graph)
+        alpha = self.coefficients(sides, self._maps(sides), own)
+        shape = (*self.coefficients.map_shape(self.out_channels), -1)
+        weight = layout.weights(self.coefficients.layout, self.combine, self.lin.weight.view(shape))
+        return Operator(alpha, weight, own)
+
+    def _sides(self, x: Tensor | Pair) -> Pair:
+        source, target = x if isinstance(x, tuple) else (x, x)
+        wanted = self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels,) * 2
+        for side, channels in zip((source, target), wanted, strict=True):
+            if not isinstance(side, Tensor):
+                raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(side).__name__}")
+            if side.dim() != 2 or channels not in (-1, side.size(1)):
+                expected = "F" if channels == -1 else channels
+                raise ValueError(f"x: expected shape [N, {expected}], got {list(side.shape)}")
+            if not side.dtype.is_floating_point:
+                raise TypeError(f"x: expected a floating type, got {side.dtype}")
+        if is_uninitialized_parameter(self.lin.weight):
+            self.lin(source[:0])
+        weight = self.lin.weight
+        if source.dtype != weight.dtype and not torch.is_autocast_enabled(source.device.type):
+            raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {source.dtype}")
+        if source.device != weight.device:
+            raise ValueError(
+                f"x: expected device {weight.device} like the layer's weights, got {source.device}"
+            )
+        return source, target
+
+    def _check_edge_attr(self, graph: Graph) -> None:
+        if self.edge_dim is None:
+            if graph.edge_attr is not None:
+                raise ValueError("edge_attr: the layer was built without edge_dim and would ignore it")
+            return
+        if graph.edge_attr is None:
+            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}] because of edge_dim, got none")
+        width = 1 if graph.edge_attr.dim() == 1 else graph.edge_attr.size(1)
+        if width != self.edge_dim:
+            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}], got [E, {width}]")
+
+    def _maps(self, x: Pair) -> Pair:
+        """h [N, rows, channels] of sources and targets."""
+        shape = (-1, *self.coefficients.map_shape(self.out_channels))
+        source = self.lin(x[0]).view(shape)
+        if self.lin_dst is not None:
+            return source, self.lin_dst(x[1]).view(shape)
+        return source, source if x[1] is x[0] else self.lin(x[1]).view(shape)
+
+    def _alpha(self, x: Pair, graph: Graph) -> Pair:
+        """The coefficients [E, K], after dropout, and h of the sources."""
+        h = self._maps(x)
+        alpha = self.coefficients(x, h, graph)
+        return F.dropout(alpha, self.dropout, self.training), h[0]
+
+    def _fused(self, x: Pair, return_attention_weights: bool | None) -> bool:
+        """Whether no coefficient has to be stored on its own."""
+        return (
+            type(self.coefficients) is LMGC
+            and self.combine != "concat"
+            and not return_attention_weights
+            and not (self.training and self.dropout > 0)
+        )
+
+    def _forward_fused(self, x: Pair, graph: Graph) -> Tensor:
+        coefficients: Any = self.coefficients
+        h = self._maps(x)
+        s, t = coefficients.scores(h)
+        out = propagate_tanh(s, t, h[0], graph, coefficients.edge_term(graph))
+        return out / self.heads if self.combine == "mean" else out
+
+    def _explained(self) -> bool:
+        """Whether someone looks at the messages: an explainer or a hook."""
+        hooks = (self._propagate_forward_pre_hooks, self._propagate_forward_hooks,
+                 self._message_forward_pre_hooks, self._message_forward_hooks)  # fmt: skip
+        return bool(self.explain) or any(hooks)
+
+    def _by_messages(self, x: Pair, graph: Graph) -> Pair:
+        """PyG's own message passing in the given edge order: slower, but explainers see every message."""
+        alpha, h = self._alpha(x, graph)
+        order = _given_order(graph)
+        out: Tensor = self.propagate(
+            graph.edge_index[:, order], h=h, alpha=alpha[order], size=(graph.num_src, graph.num_dst)
+        )
+        return out, alpha
+
+    def message(self, h_j: Tensor, alpha: Tensor) -> Tensor:
+        return layout.message(self.coefficients.layout, self.combine, alpha, h_j)
+
+    def __repr__(self) -> str:
+        name = type(self.coefficients).__name__
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, coefficients={name})"
+
+
+def _given_order(graph: Graph) -> Tensor:
+    """Where each edge of the given edge_index is in the graph, then the added loops."""
+    position = graph.perm
+    return torch.argsort(torch.where(position < 0, position.numel() + graph.dst, position), stable=True)
+
+
+def _coefficients(
+    choice: str | Coefficients, in_channels: Channels, out_channels: int, options: dict[str, Any]
+) -> Coefficients:
+    """The module itself, or one made by name with the options its class knows."""
+    if isinstance(choice, Coefficients):
+        return choice
+    if choice not in BY_NAME:
+        raise ValueError(
+            f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {choice!r}"
+        )
+    made = BY_NAME[choice]
+    known = made.__init__.__code__.co_varnames[: made.__init__.__code__.co_argcount]
+    if options["edge_dim"] is not None and "edge_dim" not in known:
+        raise ValueError(f"edge_dim: coefficients {choice!r} have no score that edge features could add to")
+    chosen: Coefficients = made(
+        in_channels, out_channels, **{key: options[key] for key in options if key in known}
+    )
+    return chosen

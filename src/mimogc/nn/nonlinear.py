@@ -1,0 +1,107 @@
+"""Layers that are not linear in the paper's sense and therefore no LMGC: GIN and the gated ACM."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn import functional as F
+from torch_geometric.nn.inits import glorot
+
+from mimogc.nn.coefficients import ACM
+from mimogc.nn.conv import LMGConv
+from mimogc.nn.inputs import as_graph
+from mimogc.ops import propagate
+
+
+class GINLayer(torch.nn.Module):
+    r"""The graph isomorphism layer of Xu et al. with the two-layer MLP of the paper's experiments.
+
+    .. math::
+        \mathbf{x}^{\prime}_i = \mathrm{MLP}\Big((1 + \epsilon)\,\mathbf{x}_i + \sum_{j \in N_i} \mathbf{x}_j\Big)
+
+    Args:
+        in_channels: size of each input.
+        out_channels: size of each output, and of the hidden layer.
+        eps: the initial weight of the own features.
+        train_eps: whether it is learnt.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, eps: float = 0.0, train_eps: bool = False
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.initial_eps = eps
+        self.hidden = torch.nn.Linear(in_channels, out_channels)
+        self.last = torch.nn.Linear(out_channels, out_channels)
+        self.eps: Tensor
+        if train_eps:
+            self.eps = Parameter(torch.tensor(eps))
+        else:
+            self.register_buffer("eps", torch.tensor(eps))
+
+    def reset_parameters(self) -> None:
+        self.hidden.reset_parameters()
+        self.last.reset_parameters()
+        torch.nn.init.constant_(self.eps, self.initial_eps)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        graph = as_graph(edge_index, x.size(0))
+        around = propagate(graph.ones(x.dtype), x.unsqueeze(1), graph)
+        hidden = F.relu(self.hidden((1 + self.eps) * x + around))
+        out: Tensor = self.last(hidden)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
+
+
+class ACMConv(torch.nn.Module):
+    r"""ACM-GCN (Luan et al.): the filter bank A_sym, L_sym, I with a gate that every node sets for itself.
+
+    .. math::
+        \mathbf{x}^{\prime}_i = \sum_k \beta_{ik} \mathbf{h}_{ik}, \qquad
+        \mathbf{h}_{\cdot k} = \mathrm{ReLU}(\tilde{\mathbf{A}}^{(k)} \mathbf{X} \mathbf{W}^{(k)}), \qquad
+        \beta_i = \mathrm{softmax}\big(\tfrac1K [\sigma(\mathbf{h}_{ik}^{\top} \mathbf{g}_k)]_k \mathbf{M}\big)
+
+    The gate depends on the features after aggregation, so no set of edge weights expresses it.
+
+    Args:
+        in_channels: size of each input.
+        out_channels: size of each output.
+        identity: whether I is the third filter.
+        add_self_loops: replace self-loops by exactly one per node before A_sym is formed.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, identity: bool = True, add_self_loops: bool = True
+    ) -> None:
+        super().__init__()
+        bank = ACM(identity=identity)
+        self.out_channels = out_channels
+        self.bank = LMGConv(
+            in_channels,
+            out_channels,
+            coefficients=bank,
+            combine="concat",
+            add_self_loops=add_self_loops,
+            bias=False,
+        )
+        self.gate = Parameter(torch.empty(bank.heads, out_channels))
+        self.mix = Parameter(torch.empty(bank.heads, bank.heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.bank.reset_parameters()
+        glorot(self.gate)
+        glorot(self.mix)
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        parts = F.relu(self.bank(x, edge_index)).view(-1, *self.gate.shape)  # [N, K, C]
+        score = torch.sigmoid((parts * self.gate).sum(-1)) @ self.mix / self.gate.size(0)
+        return (torch.softmax(score, dim=-1).unsqueeze(-1) * parts).sum(1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.bank.in_channels}, {self.out_channels}, K={self.gate.size(0)})"
