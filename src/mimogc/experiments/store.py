@@ -1,0 +1,216 @@
+"""The results: one SQLite file with one writer, in which every finished run is one row."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from mimogc.experiments.run import Outcome, Record, Run
+
+APPLICATION_ID = 0x4D494D4F  # "MIMO": tells our file from any other SQLite file
+FORMAT = 1
+
+# Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds at most,
+# and the file is whole by itself and works on the shared file systems of clusters, where WAL does not.
+WRITER = "PRAGMA busy_timeout = 30000; PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;"
+READER = "PRAGMA busy_timeout = 30000; PRAGMA query_only = 1;"
+COLUMNS = """
+    id TEXT NOT NULL PRIMARY KEY, study TEXT NOT NULL, dataset TEXT NOT NULL, method TEXT NOT NULL,
+    variant TEXT NOT NULL, hparams TEXT NOT NULL, split INTEGER NOT NULL, seed INTEGER NOT NULL,
+    environment TEXT NOT NULL, finished_at TEXT NOT NULL"""
+SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE runs ({COLUMNS}, status TEXT NOT NULL CHECK (status IN ('done', 'diverged')),
+    metrics TEXT NOT NULL, curves TEXT NOT NULL, seconds REAL NOT NULL);
+CREATE TABLE failures ({COLUMNS}, error TEXT NOT NULL);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+
+
+class StoreError(RuntimeError):
+    """The store cannot be read or written; the message is one line and names the file."""
+
+
+class Store:
+    """The results in ``path``: for reading, or with ``write=True`` as the only writer.
+
+    The writer creates the file where it is missing, and holds an operating-system lock on ``path + ".lock"``
+    that ends with the process, however it ends. Readers need no lock and can read while the writer writes.
+    """
+
+    def __init__(self, path: str | Path, write: bool = False) -> None:
+        self.path = Path(path)
+        self._lock: IO[str] | None = None
+        self._db: sqlite3.Connection | None = None
+        try:
+            if write:
+                self._lock = _lock(self.path)
+            elif not self.path.is_file():
+                raise StoreError(f"no results: there is no file {self.path}")
+            with self._one_line_errors("open"):
+                self._open(write)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, write: bool) -> None:
+        # Readers open read-write too: the first to come after a kill -9 rolls the half-written batch back.
+        uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+        self._db = db = sqlite3.connect(uri, uri=True, isolation_level=None)
+        db.row_factory = sqlite3.Row
+        db.executescript(WRITER if write else READER)
+        application, version, tables = db.execute(
+            "SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_master)"
+        ).fetchone()
+        if tables and application != APPLICATION_ID:
+            raise StoreError(f"{self.path} is an SQLite file of another program, not a store of results")
+        if tables and version != FORMAT:
+            raise StoreError(
+                f"{self.path} has format {version}; this version of mimogc knows format {FORMAT}"
+            )
+        if write and not tables:
+            db.executescript(SCHEMA)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def ids(self) -> set[str]:
+        """The identities of all finished runs."""
+        return {row["id"] for row in self._select("runs", None)}
+
+    def records(self, study: str | None = None) -> list[Record]:
+        """The finished runs, done or diverged, in the order they were finished."""
+        return [_record(row) for row in self._select("runs", study)]
+
+    def failures(self, study: str | None = None) -> list[Record]:
+        """The runs that failed when they were last tried; they are tried again next time."""
+        return [_record(row) for row in self._select("failures", study)]
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Write records in one transaction: after a kill either all of them are there or none is."""
+        with self._one_line_errors("write"), self._transaction() as db:
+            for record in records:
+                row = _row(record)
+                db.execute("DELETE FROM failures WHERE id = ?", (row["id"],))
+                table = "failures" if record.status == "failed" else "runs"
+                names = ", ".join(row)
+                db.execute(
+                    f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
+                )
+
+    def _select(self, table: str, study: str | None) -> list[sqlite3.Row]:
+        assert self._db is not None
+        with self._one_line_errors("read"):
+            if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                return []  # an empty file: its writer was killed before the first transaction
+            query = f"SELECT * FROM {table} WHERE ? IN (study, '') ORDER BY finished_at, rowid"
+            return self._db.execute(query, (study or "",)).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        assert self._db is not None
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk has already rolled back by itself
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _one_line_errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot {doing} the store {self.path}: {error}") from error
+
+
+def _lock(path: Path) -> IO[str]:
+    """Lock ``path`` for this process, or say who holds it."""
+    import fcntl  # where it does not exist (Windows) results can still be read
+
+    side = path.with_name(path.name + ".lock")
+    try:
+        file = side.open("a+")
+    except OSError as error:
+        raise StoreError(f"cannot write the store {path}: {error.strerror} ({error.filename})") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise StoreError(
+            f"another run (process {holder}) is writing {path}; wait for it or choose another store"
+        ) from error
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def _row(record: Record) -> dict[str, Any]:
+    run, outcome = record.run, record.outcome
+    row = {
+        "id": run.id,
+        "study": run.study,
+        "dataset": run.dataset,
+        "method": run.method,
+        "variant": run.variant,
+        "hparams": json.dumps(dict(run.hparams)),
+        "split": run.split,
+        "seed": run.seed,
+        "environment": json.dumps(dict(record.environment)),
+        "finished_at": record.finished_at,
+    }
+    if record.status == "failed":
+        return row | {"error": record.error}
+    return row | {
+        "status": record.status,
+        "metrics": json.dumps({name: _number(value) for name, value in outcome.metrics.items()}),
+        "curves": json.dumps({name: [_number(y) for y in curve] for name, curve in outcome.curves.items()}),
+        "seconds": outcome.seconds,
+    }
+
+
+def _number(value: float) -> float | str:
+    # JSON has no NaN and no infinity: they are stored as the strings that float() reads back.
+    value = float(value)
+    return value if value - value == 0 else str(value)
+
+
+def _record(row: sqlite3.Row) -> Record:
+    run = Run(
+        study=row["study"],
+        dataset=row["dataset"],
+        method=row["method"],
+        variant=row["variant"],
+        hparams=tuple(sorted(json.loads(row["hparams"]).items())),
+        split=row["split"],
+        seed=row["seed"],
+    )
+    environment = json.loads(row["environment"])
+    if "error" in row.keys():  # noqa: SIM118 (a Row is no mapping)
+        return Record(run, "failed", Outcome(), environment, row["finished_at"], row["error"])
+    metrics = {name: float(value) for name, value in json.loads(row["metrics"]).items()}
+    curves = {name: [float(y) for y in curve] for name, curve in json.loads(row["curves"]).items()}
+    outcome = Outcome(metrics, curves, row["seconds"], row["status"])
+    return Record(run, row["status"], outcome, environment, row["finished_at"])

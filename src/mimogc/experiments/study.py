@@ -1,0 +1,117 @@
+"""What a study is: it enumerates runs, computes them in batches, selects on validation and aggregates."""
+
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar
+
+
+class UsageError(ValueError):
+    """The user asked for something that does not exist or cannot be; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asks of a study. Empty means: all that the study has."""
+
+    methods: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    lrs: tuple[float, ...] = ()  # instead of the learning rates of the study
+    seeds: int | None = None
+    quick: bool = False
+    paper_hparams: bool = False
+    extras: tuple[tuple[str, Scalar], ...] = ()  # the study's own options, see Study.extras
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the engine lends to a batch while it is computed."""
+
+    progress: Callable[
+        [float, Mapping[str, float]], None
+    ]  # fraction of the batch done in [0, 1], current metrics
+    folder: Path | None  # for checkpoints; belongs to this batch alone, removed once its results are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table: mean and standard deviation over the repeats at the selected hyper-parameters."""
+
+    dataset: str
+    method: str
+    variant: str
+    metric: str
+    mean: float
+    std: float
+    count: int  # repeats behind the mean
+    expected: int  # repeats of a complete cell
+    hparams: HParams  # the selected ones
+
+
+class Study(Protocol):
+    """One table or figure of the paper. ``methods``, ``datasets`` and ``variants`` are the names it knows."""
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    variants: tuple[str, ...]
+    extras: Mapping[str, Scalar]  # further options with their defaults, for instance {"steps": 40_000}
+    threads: int  # per batch; part of the study because the bits of a result can depend on it
+
+    def runs(self, options: Options) -> list[Run]:
+        """All runs asked for. The options come from :func:`complete`: names are known and lists filled."""
+
+    def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
+        """Which of these runs are computed together: grouped by what a run is, not by its place in the list."""
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        """Check, once before anything starts, that the data of the runs is there; raise a one-line error."""
+
+    def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
+        """Train the runs of a batch; one outcome per run, in order."""
+
+    def select(self, records: Sequence[Record]) -> list[Record]:
+        """The records that count: those at the hyper-parameters chosen, on validation only, for each cell."""
+
+    def aggregate(self, records: Sequence[Record]) -> list[Cell]:
+        """The cells of the tables, from stored records."""
+
+
+def complete(study: Study, options: Options) -> Options:
+    """``options`` with every name checked against the study and every empty list filled with all it has."""
+    if options.seeds is not None and options.seeds < 1:
+        raise UsageError(f"--seeds must be at least 1; got {options.seeds}")
+    for lr in options.lrs:
+        if not (math.isfinite(lr) and lr > 0):
+            raise UsageError(f"--lr must be a positive number; got {lr:g}")
+    for name, _ in options.extras:
+        known("option", name, study.extras)
+    return replace(
+        options,
+        methods=_chosen("method", options.methods, study.methods),
+        datasets=_chosen("dataset", options.datasets, study.datasets),
+        variants=_chosen("variant", options.variants, study.variants),
+        extras=tuple({**study.extras, **dict(options.extras)}.items()),
+    )
+
+
+def _chosen(kind: str, wanted: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    # In the study's own order, each once, so that the same choice always gives the same list.
+    names = {known(kind, name, available) for name in wanted}
+    return tuple(name for name in available if name in names or not wanted)
+
+
+def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object]) -> str:
+    """``name`` as ``available`` spells it (upper and lower case are alike), else a "did you mean" error."""
+    spelling = {candidate.lower(): candidate for candidate in available}
+    if name.lower() in spelling:
+        return spelling[name.lower()]
+    close = difflib.get_close_matches(name.lower(), spelling, n=1)
+    hint = f"did you mean {spelling[close[0]]!r}?" if close else f"known: {', '.join(available) or 'none'}"
+    raise UsageError(f"unknown {kind} {name!r}; {hint}")
