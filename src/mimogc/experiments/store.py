@@ -14,8 +14,8 @@ from mimogc.experiments.run import Outcome, Record, Run
 APPLICATION_ID = 0x4D494D4F  # "MIMO": tells our file from any other SQLite file
 FORMAT = 1
 
-# Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds at most,
-# and the file is whole by itself and works on the shared file systems of clusters, where WAL does not.
+# Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds, and
+# the file is whole by itself and works on the shared file systems of clusters, where WAL does not.
 WRITER = "PRAGMA busy_timeout = 30000; PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;"
 READER = "PRAGMA busy_timeout = 30000; PRAGMA query_only = 1;"
 COLUMNS = """

@@ -35,7 +35,7 @@ class Context:
     progress: Callable[
         [float, Mapping[str, float]], None
     ]  # fraction of the batch done in [0, 1], current metrics
-    folder: Path | None  # for checkpoints; belongs to this batch alone, removed once its results are stored
+    folder: Path  # for checkpoints: of this batch alone, made when first used, removed once it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +54,33 @@ class Cell:
 
 
 class Study(Protocol):
-    """One table or figure of the paper. ``methods``, ``datasets`` and ``variants`` are the names it knows."""
+    """One table or figure of the paper. Derive from it: what has a default here need not be defined again."""
 
     name: str
     title: str
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     variants: tuple[str, ...]
-    extras: Mapping[str, Scalar]  # further options with their defaults, for instance {"steps": 40_000}
-    threads: int  # per batch; part of the study because the bits of a result can depend on it
+    extras: Mapping[str, Scalar] = {}  # further options and their defaults: {"steps": 40_000} gives --steps
+    own_names: tuple[str, ...] = ()  # kinds ("method", "dataset") of which names "form:place" are let through
+    threads: int = 1  # per batch; part of the study because the bits of a result can depend on it
 
     def runs(self, options: Options) -> list[Run]:
         """All runs asked for. The options come from :func:`complete`: names are known and lists filled."""
 
+    def follow_up(self, options: Options, records: Sequence[Record]) -> list[Run]:
+        """Runs that are known only from results: asked when all runs so far are stored, until nothing new comes.
+
+        For instance the repeats at the hyper-parameters that validation selected; none by default.
+        """
+        return []
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
-        """Which of these runs are computed together: grouped by what a run is, not by its place in the list."""
+        """Which of these runs are computed together: grouped by what a run is, not by its place here."""
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Check, once before anything starts, that the data of the runs is there; raise a one-line error."""
+        return None
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         """Train the runs of a batch; one outcome per run, in order."""
@@ -94,17 +103,18 @@ def complete(study: Study, options: Options) -> Options:
         known("option", name, study.extras)
     return replace(
         options,
-        methods=_chosen("method", options.methods, study.methods),
-        datasets=_chosen("dataset", options.datasets, study.datasets),
-        variants=_chosen("variant", options.variants, study.variants),
+        methods=_chosen(study, "method", options.methods, study.methods),
+        datasets=_chosen(study, "dataset", options.datasets, study.datasets),
+        variants=_chosen(study, "variant", options.variants, study.variants),
         extras=tuple({**study.extras, **dict(options.extras)}.items()),
     )
 
 
-def _chosen(kind: str, wanted: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    # In the study's own order, each once, so that the same choice always gives the same list.
-    names = {known(kind, name, available) for name in wanted}
-    return tuple(name for name in available if name in names or not wanted)
+def _chosen(study: Study, kind: str, wanted: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    own = [name for name in dict.fromkeys(wanted) if ":" in name and kind in study.own_names]
+    names = {known(kind, name, available) for name in wanted if name not in own}
+    # In the study's order, each once, so that the same choice always gives the same list.
+    return tuple(name for name in available if name in names or not wanted) + tuple(own)
 
 
 def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object]) -> str:

@@ -1,0 +1,133 @@
+"""The driver: has the runs computed that the store does not have, and writes each result as it comes."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from mimogc.experiments import engine, registry
+from mimogc.experiments.engine import Batch, BatchResult
+from mimogc.experiments.run import Outcome, Record, Run
+from mimogc.experiments.store import Store
+from mimogc.experiments.study import Options, Study, complete
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The runs asked for and, in batches, those of them that the store does not have."""
+
+    runs: list[Run]
+    batches: list[Batch]
+
+    @property
+    def missing(self) -> int:
+        return sum(map(len, self.batches))
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of a plan."""
+
+    plan: Plan
+    records: list[Record] = field(default_factory=list)  # written by this call, failed ones too
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    def count(self, status: str) -> int:
+        return sum(record.status == status for record in self.records)
+
+
+class Watcher(Protocol):
+    """Whoever wants to see the work go on."""
+
+    def started(self, plan: Plan) -> None: ...
+
+    def progress(self, batch: Batch, fraction: float, metrics: Mapping[str, float]) -> None: ...
+
+    def finished(self, records: Sequence[Record]) -> None: ...
+
+
+def make_plan(study: Study, options: Options, stored: set[str]) -> Plan:
+    """The set difference: runs of the study minus the identities in the store."""
+    runs = study.runs(complete(study, options))
+    missing = [run for run in runs if run.id not in stored]
+    batches = study.batches(missing)
+    together = sorted(run.id for batch in batches for run in batch)
+    if together != sorted({run.id for run in missing}):
+        raise ValueError(f"study {study.name!r} must put every run into exactly one batch")
+    return Plan(runs, batches)
+
+
+def reproduce(
+    name: str,
+    options: Options,
+    store: str | Path,
+    watcher: Watcher,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+) -> Summary:
+    """Bring the store to have every run asked for; safe to stop and to repeat at any moment.
+
+    Args:
+        name: the name of a study, or ``module:object``.
+        options: which runs of it.
+        store: path of the SQLite file of results.
+        watcher: told about the work.
+        jobs: batches computed at the same time on this machine.
+        cluster: address of a Ray cluster to compute on instead.
+    """
+    study = registry.load(name)
+    with Store(store, write=True) as results:
+        plan = make_plan(study, options, results.ids())
+        study.prepare([run for batch in plan.batches for run in batch])
+        compute: Callable[..., engine.Results] = engine.in_process
+        if cluster is not None or min(jobs, len(plan.batches)) > 1:
+            compute = partial(engine.on_ray, threads=study.threads, jobs=jobs, address=cluster)
+        folder = partial(_folder, results.path)
+        summary = Summary(plan)
+        start = time.monotonic()
+        watcher.started(plan)
+        try:
+            with closing(
+                compute(registry.reference(name), plan.batches, folder, watcher.progress)
+            ) as computed:
+                for result in computed:
+                    records = _records(result)
+                    results.add(records)
+                    summary.records += records
+                    if not result.error:
+                        _discard(folder(result.batch))
+                    watcher.finished(records)
+        except KeyboardInterrupt:
+            summary.interrupted = True
+        summary.seconds = time.monotonic() - start
+        return summary
+
+
+def _folder(store: Path, batch: Batch) -> Path:
+    """Where a batch keeps its checkpoints: beside the store, so that a shared folder serves a cluster."""
+    return store.absolute().with_suffix(".checkpoints") / engine.batch_id(batch)
+
+
+def _discard(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # others are still in use
+        folder.parent.rmdir()
+
+
+def _records(result: BatchResult) -> list[Record]:
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    if result.error:
+        return [
+            Record(run, "failed", Outcome(), result.environment, now, result.error) for run in result.batch
+        ]
+    return [
+        Record(run, outcome.status, outcome, result.environment, now)
+        for run, outcome in zip(result.batch, result.outcomes, strict=True)
+    ]
