@@ -1,4 +1,4 @@
-"""The Fourier basis: eigenpairs, determinism, degenerate and disconnected graphs, the sparse solver, refusals."""
+"""The Fourier basis: eigenpairs, determinism, degenerate and disconnected graphs, solvers, refusals."""
 
 import numpy as np
 import pytest
