@@ -1,0 +1,37 @@
+"""Fixtures for tests on the real datasets: the read-only mirror of raw files, and a cache of their own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def _mirror() -> Path:
+    given = os.environ.get("MIMOGC_MIRROR")
+    return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """The folder with the real raw files. Without one a test is skipped; with CI=true that is a failure."""
+    folder = _mirror()
+    if not (folder / "webkb" / "texas" / "raw").is_dir():
+        reason = f"no dataset mirror: set MIMOGC_MIRROR to a folder with the raw files (looked at {folder})"
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return folder.resolve()
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that all tests of the session fill once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def datasets(mirror: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The real datasets, read from the mirror into the session's cache; gives the cache folder."""
+    monkeypatch.setenv("MIMOGC_MIRROR", str(mirror))
+    monkeypatch.setenv("MIMOGC_DATA", str(shared_cache))
+    return shared_cache
