@@ -16,7 +16,7 @@ from mimogc.graph import Graph
 from mimogc.nn import layout
 from mimogc.nn.coefficients import BY_NAME, LMGC, Channels, Coefficients, Pair
 from mimogc.nn.inputs import as_graph
-from mimogc.ops import propagate_tanh
+from mimogc.ops import lmgc, propagate_tanh
 
 
 @dataclass(frozen=True)
@@ -222,9 +222,13 @@ class LMGConv(MessagePassing):
 
     def _forward_fused(self, x: Pair, graph: Graph) -> Tensor:
         coefficients: Any = self.coefficients
-        h = self._maps(x)
-        s, t = coefficients.scores(h)
-        out = propagate_tanh(s, t, h[0], graph, coefficients.edge_term(graph))
+        edge = coefficients.edge_term(graph)
+        if x[0] is x[1] and self.lin_dst is None:
+            out = lmgc(x[0], self.lin.weight, coefficients.att, graph, coefficients.negative_slope, edge)
+        else:
+            h = self._maps(x)
+            s, t = coefficients.scores(h)
+            out = propagate_tanh(s, t, h[0], graph, edge)
         return out / self.heads if self.combine == "mean" else out
 
     def _explained(self) -> bool:

@@ -5,10 +5,11 @@ from torch import Tensor
 
 from mimogc._library import backend
 from mimogc.graph import Graph
-from mimogc.ops import reference
+from mimogc.ops import compiled, functions, native, reference
+from mimogc.ops.native import Shape
 from mimogc.ops.reference import separable_alpha
 
-__all__ = ["backend", "propagate", "propagate_tanh", "separable_alpha"]
+__all__ = ["backend", "lmgc", "propagate", "propagate_tanh", "separable_alpha"]
 
 
 def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str = "sum") -> Tensor:
@@ -28,6 +29,12 @@ def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str = "sum") -> Te
     _check_rows("alpha", alpha, (graph.num_edges, "K"), graph)
     _check_rows("h", h, (graph.num_src, alpha.size(1), "C"), graph)
     alpha, h = _same_dtype(alpha=alpha, h=h)
+    if torch.compiler.is_compiling():
+        return compiled.propagate(alpha, h, graph, reduce)
+    if native.available(h):
+        shape = Shape.HEADS_TO_SUM if reduce == "sum" else Shape.HEADS_TO_HEADS
+        out: Tensor = functions.Propagate.apply(alpha, h, graph, shape)
+        return out
     return reference.propagate(alpha, h, graph, reduce)
 
 
@@ -51,7 +58,43 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, graph: Graph, edge: Tensor |
     if edge is not None:
         _check_rows("edge", edge, (graph.num_edges, s.size(1)), graph)
         s, edge = _same_dtype(s=s, edge=edge)
-    return reference.propagate(separable_alpha(s, t, edge, graph), h, graph, "sum")
+    if torch.compiler.is_compiling():
+        return compiled.propagate_tanh(s, t, h, edge, graph)
+    if native.available(h):
+        out: Tensor = functions.PropagateTanh.apply(s, t, h, edge, graph)
+        return out
+    return reference.propagate_tanh(s, t, h, edge, graph)
+
+
+def lmgc(
+    x: Tensor, weight: Tensor, att: Tensor, graph: Graph, slope: float = 0.2, edge: Tensor | None = None
+) -> Tensor:
+    """The paper's layer (eq. 12) as one function of x: transform, scores, and the sum over K graphs.
+
+    Args:
+        x: ``[N, F]`` features.
+        weight: ``[K·C, F]``, the W^(k) stacked.
+        att: ``[2K, K·C]``, the v_k of the targets above those of the sources.
+        graph: the graph.
+        slope: of the LeakyReLU.
+        edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
+
+    Returns:
+        ``[N, C]``.
+    """
+    heads = att.size(0) // 2
+    fusable = native.available(x) and not torch.is_autocast_enabled(x.device.type)
+    if fusable and not torch.compiler.is_compiling():
+        _check_rows("x", x, (graph.num_nodes, weight.size(1)), graph)
+        x, weight, att = _same_dtype(x=x, weight=weight, att=att)
+        if edge is not None:
+            _check_rows("edge", edge, (graph.num_edges, heads), graph)
+            x, edge = _same_dtype(x=x, edge=edge)
+        out: Tensor = functions.Layer.apply(x, weight, att, edge, graph, slope)
+        return out
+    h = torch.nn.functional.linear(x, weight)
+    s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
+    return propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
 
 
 def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:

@@ -3,6 +3,8 @@
 Differentiable to any order, on any device, in any floating type; needs memory for E·K·C numbers.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -22,3 +24,15 @@ def separable_alpha(s: Tensor, t: Tensor, edge: Tensor | None, graph: Graph) -> 
     """[E, K]: α_k(i,j) = tanh(s_k(i) + t_k(j) + edge_k(i,j))."""
     score = s[graph.dst] + t[graph.src]
     return torch.tanh(score if edge is None else score + edge)
+
+
+def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
+    """Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k(i,j)) h_k(j)."""
+    return propagate(separable_alpha(s, t, edge, graph), h, graph, "sum")
+
+
+def gradients(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], g: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of function(*inputs) for the output gradient g."""
+    with torch.enable_grad():
+        inputs = tuple(value.detach().requires_grad_() for value in inputs)
+        return torch.autograd.grad(function(*inputs), inputs, g)

@@ -1,0 +1,205 @@
+// What happens at one row: weighted sums of gathered features, and dot products with them.
+//
+// Channels are walked in blocks of whole vectors; the last block is moved back to end at C, so that it overlaps the
+// one before: sums write the same values twice, dot products mask the overlap. Fewer channels than lanes go one by one.
+#pragma once
+#include <type_traits>
+
+#include "simd.h"
+
+namespace mimogc {
+
+constexpr int kCacheLine = 64;
+constexpr int kPrefetch = 12;  // edges ahead; the neighbours of the next rows follow in memory
+
+// The neighbours of a row. `readable` counts those behind `index` in the whole graph, for prefetching.
+struct Neighbours {
+    const int32_t* index;
+    int64_t count;
+    int64_t readable;
+};
+
+template <class T>
+inline int blocks_of(int64_t C) {
+    return int((C + Simd<T>::lanes - 1) / Simd<T>::lanes);
+}
+template <class T>
+inline int64_t block_start(int block, int64_t C) {
+    const int64_t start = int64_t(block) * Simd<T>::lanes, last = C - Simd<T>::lanes;
+    return start < last ? start : last;
+}
+
+// z[k, start_b ...] = Σ_e a[e, k] x[e, start_b ...] for KB graphs and NB blocks, all in registers.
+template <class T, int KB, int NB>
+inline void sum_tile(Neighbours nb, const T* a, int64_t K, const T* x, int64_t stride, const int64_t* start, T* z,
+                     int64_t z_stride) {
+    Vec<T> acc[KB][NB] = {};
+    for (int64_t e = 0; e < nb.count; e++) {
+        if (e + kPrefetch < nb.readable) {
+            const T* ahead = x + nb.index[e + kPrefetch] * stride;
+            for (int b = 0; b < NB; b++) __builtin_prefetch(ahead + start[b]);
+        }
+        const T* xe = x + nb.index[e] * stride;
+        Vec<T> block[NB];
+#pragma GCC unroll 8
+        for (int b = 0; b < NB; b++) block[b] = load(xe + start[b]);
+#pragma GCC unroll 4
+        for (int k = 0; k < KB; k++) {
+            const T weight = a[e * K + k];
+#pragma GCC unroll 8
+            for (int b = 0; b < NB; b++) acc[k][b] += block[b] * weight;
+        }
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < KB; k++)
+#pragma GCC unroll 8
+        for (int b = 0; b < NB; b++) store(z + k * z_stride + start[b], acc[k][b]);
+}
+
+template <class T, int KB, int NB = kAccumulators / KB>
+inline void sum_blocks(int blocks, Neighbours nb, const T* a, int64_t K, const T* x, int64_t stride,
+                       const int64_t* start, T* z, int64_t z_stride) {
+    if constexpr (NB > 1) {
+        if (blocks < NB) return sum_blocks<T, KB, NB - 1>(blocks, nb, a, K, x, stride, start, z, z_stride);
+    }
+    sum_tile<T, KB, NB>(nb, a, K, x, stride, start, z, z_stride);
+}
+
+// z[k, :] = Σ_e a[e, k] x[e, :] for KB ≤ 4 graphs that share the gathered features.
+template <class T, int KB>
+inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T* x, int64_t stride, T* z,
+                       int64_t z_stride) {
+    if (C < Simd<T>::lanes) {
+        for (int k = 0; k < KB; k++)
+            for (int64_t c = 0; c < C; c++) z[k * z_stride + c] = 0;
+        for (int64_t e = 0; e < nb.count; e++) {
+            const T* xe = x + nb.index[e] * stride;
+            for (int k = 0; k < KB; k++)
+                for (int64_t c = 0; c < C; c++) z[k * z_stride + c] += a[e * K + k] * xe[c];
+        }
+        return;
+    }
+    constexpr int per_tile = kAccumulators / KB;
+    const int blocks = blocks_of<T>(C);
+    int64_t start[per_tile];
+    for (int first = 0; first < blocks; first += per_tile) {
+        const int now = blocks - first < per_tile ? blocks - first : per_tile;
+        for (int b = 0; b < now; b++) start[b] = block_start<T>(first + b, C);
+        sum_blocks<T, KB>(now, nb, a, K, x, stride, start, z, z_stride);
+    }
+}
+
+// out[start_b ...] = Σ_e Σ_k a[e, k] h[e, k, start_b ...] for NB blocks.
+template <class T, int NB>
+inline void sum_heads_tile(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, const int64_t* start, T* out) {
+    Vec<T> acc[NB] = {};
+    const int64_t stride = K * C;
+    constexpr int64_t ahead_by = 4;
+    for (int64_t e = 0; e < nb.count; e++) {
+        if (e + ahead_by < nb.readable) {
+            const T* ahead = h + nb.index[e + ahead_by] * stride + start[0];
+            for (int64_t k = 0; k < K; k++)
+                for (int b = 0; b < NB; b += kCacheLine / kVectorBytes)
+                    __builtin_prefetch(ahead + k * C + b * Simd<T>::lanes);
+        }
+        const T* he = h + nb.index[e] * stride;
+        for (int64_t k = 0; k < K; k++) {
+            const T weight = a[e * K + k];
+#pragma GCC unroll 8
+            for (int b = 0; b < NB; b++) acc[b] += load(he + k * C + start[b]) * weight;
+        }
+    }
+#pragma GCC unroll 8
+    for (int b = 0; b < NB; b++) store(out + start[b], acc[b]);
+}
+
+template <class T, int NB = 8>
+inline void sum_heads_blocks(int blocks, Neighbours nb, int64_t K, int64_t C, const T* a, const T* h,
+                             const int64_t* start, T* out) {
+    if constexpr (NB > 1) {
+        if (blocks < NB) return sum_heads_blocks<T, NB - 1>(blocks, nb, K, C, a, h, start, out);
+    }
+    sum_heads_tile<T, NB>(nb, K, C, a, h, start, out);
+}
+
+// out = Σ_e Σ_k a[e, k] h[e, k, :].
+template <class T>
+inline void sum_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, T* out) {
+    if (C < Simd<T>::lanes) {
+        for (int64_t c = 0; c < C; c++) out[c] = 0;
+        for (int64_t e = 0; e < nb.count; e++) {
+            const T* he = h + nb.index[e] * K * C;
+            for (int64_t k = 0; k < K; k++)
+                for (int64_t c = 0; c < C; c++) out[c] += a[e * K + k] * he[k * C + c];
+        }
+        return;
+    }
+    const int blocks = blocks_of<T>(C);
+    int64_t start[8];
+    for (int first = 0; first < blocks; first += 8) {
+        const int now = blocks - first < 8 ? blocks - first : 8;
+        for (int b = 0; b < now; b++) start[b] = block_start<T>(first + b, C);
+        sum_heads_blocks<T>(now, nb, K, C, a, h, start, out);
+    }
+}
+
+// d[e, k] = ⟨x_e, h_k⟩ for KB ≤ 4 graphs, two edges at a time so that each load of h serves both.
+template <class T, int KB>
+inline void dot_shared(Neighbours nb, int64_t C, const T* x, int64_t stride, const T* h, int64_t h_stride, T* d,
+                       int64_t K) {
+    constexpr int lanes = Simd<T>::lanes;
+    if (C < lanes) {
+        for (int64_t e = 0; e < nb.count; e++) {
+            const T* xe = x + nb.index[e] * stride;
+            for (int k = 0; k < KB; k++) {
+                T total = 0;
+                for (int64_t c = 0; c < C; c++) total += xe[c] * h[k * h_stride + c];
+                d[e * K + k] = total;
+            }
+        }
+        return;
+    }
+    const int64_t whole = C / lanes * lanes, overlap = C - whole == 0 ? 0 : lanes - (C - whole);
+    Vec<T> lane;
+    for (int i = 0; i < lanes; i++) lane[i] = T(i);
+    const auto fresh = lane >= T(overlap);  // the lanes of the last block that no earlier block had
+    for (int64_t e = 0; e < nb.count; e += 2) {
+        const bool pair = e + 1 < nb.count;
+        const T* x0 = x + nb.index[e] * stride;
+        const T* x1 = x + nb.index[e + pair] * stride;
+        Vec<T> p0[KB] = {}, p1[KB] = {};
+        for (int64_t c = 0; c < whole; c += lanes) {
+            const Vec<T> v0 = load(x0 + c), v1 = load(x1 + c);
+#pragma GCC unroll 4
+            for (int k = 0; k < KB; k++) {
+                const Vec<T> w = load(h + k * h_stride + c);
+                p0[k] += v0 * w;
+                p1[k] += v1 * w;
+            }
+        }
+        if (overlap) {
+            const Vec<T> v0 = fresh ? load(x0 + C - lanes) : Vec<T>{};
+            const Vec<T> v1 = fresh ? load(x1 + C - lanes) : Vec<T>{};
+#pragma GCC unroll 4
+            for (int k = 0; k < KB; k++) {
+                const Vec<T> w = load(h + k * h_stride + C - lanes);
+                p0[k] += v0 * w;
+                p1[k] += v1 * w;
+            }
+        }
+        lane_sums<T, KB>(p0, d + e * K);
+        if (pair) lane_sums<T, KB>(p1, d + (e + 1) * K);
+    }
+}
+
+// Calls body with the number of graphs, at most 4, and the first of them, as a compile-time and a run-time number.
+template <class Body>
+inline void for_heads(int64_t K, const Body& body) {
+    int64_t k = 0;
+    for (; k + 4 <= K; k += 4) body(std::integral_constant<int, 4>{}, k);
+    if (K - k == 3) body(std::integral_constant<int, 3>{}, k);
+    if (K - k == 2) body(std::integral_constant<int, 2>{}, k);
+    if (K - k == 1) body(std::integral_constant<int, 1>{}, k);
+}
+
+}  // namespace mimogc

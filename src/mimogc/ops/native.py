@@ -1,0 +1,152 @@
+"""The compiled kernels as Python functions on tensors: shapes in, shapes out, no gradients and no argument checks."""
+
+import ctypes
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mimogc._library import library
+from mimogc.graph import Graph
+
+_SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+
+
+class Shape(IntEnum):
+    """What a row of gathered features is, and what becomes of the K graphs (`MimogcShape` in mimogc.h)."""
+
+    HEADS_TO_SUM = 0  # [N, K, C] → [N, C]
+    SHARED_TO_HEADS = 1  # [N, C] → [N, K, C]
+    HEADS_TO_HEADS = 2  # [N, K, C] → [N, K, C]
+
+
+def available(value: Tensor) -> bool:
+    """Whether there are kernels for this tensor's device and type."""
+    return value.dtype in _SUFFIX and value.device.type == "cpu" and library() is not None
+
+
+@cache
+def _function(name: str, dtype: torch.dtype) -> Any:
+    function = getattr(library(), f"mimogc_{name}_{_SUFFIX[dtype]}")
+    real = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}[dtype]
+    kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "n": ctypes.c_int32, "r": real}
+    function.argtypes = [kinds[kind] for kind in _ARGUMENTS[name]]
+    function.restype = None
+    return function
+
+
+# p pointer, i int64, n int32, r real number: the signatures of mimogc.h
+_ARGUMENTS = {
+    "sum": "ipppiinpppn",
+    "dot": "ipppiinpppn",
+    "sum_grad": "ipppiinpppppn",
+    "tanh_sum": "iippiinppipppn",
+    "tanh_sum_grad": "iippppiippippppppp" + "n",
+    "scores": "iiirpppn",
+    "scores_grad": "iiirpppppn",
+}
+
+
+def _pointer(value: Tensor | None) -> int | None:
+    return None if value is None else value.data_ptr()
+
+
+def sum_heads(alpha: Tensor, h: Tensor, graph: Graph, shape: Shape) -> Tensor:
+    """Over the edges into each node: [num_dst, C], or [num_dst, K, C] for the shapes that keep the heads."""
+    return _sum(graph.rowptr, graph.col, None, alpha, h, shape)
+
+
+def sum_transposed(alpha: Tensor, g: Tensor, graph: Graph, shape: Shape) -> Tensor:
+    """Over the edges out of each node, α being that of the edge: [num_src, K, C] or [num_src, C]."""
+    return _sum(graph.colptr, graph.row, graph.edge, alpha, g, shape)
+
+
+def _sum(
+    ptr: Tensor, neighbour: Tensor, edge: Tensor | None, alpha: Tensor, h: Tensor, shape: Shape
+) -> Tensor:
+    alpha, h = alpha.contiguous(), h.contiguous()
+    rows, heads, channels = ptr.numel() - 1, alpha.size(1), h.size(-1)
+    out = h.new_empty((rows, channels) if shape == Shape.HEADS_TO_SUM else (rows, heads, channels))
+    _function("sum", h.dtype)(
+        rows, ptr.data_ptr(), neighbour.data_ptr(), _pointer(edge), heads, channels, shape,
+        alpha.data_ptr(), h.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def dot(g: Tensor, h: Tensor, graph: Graph, shape: Shape) -> Tensor:
+    """[E, K]: ⟨g_i, h_k(j)⟩ of every edge; g is [num_dst, C], or [num_dst, K, C] with HEADS_TO_HEADS."""
+    g, h = g.contiguous(), h.contiguous()
+    _, heads, channels = h.shape
+    out = h.new_empty(graph.num_edges, heads)
+    _function("dot", h.dtype)(
+        graph.num_src, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), heads, channels,
+        shape, g.data_ptr(), h.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def sum_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, shape: Shape) -> tuple[Tensor, Tensor]:
+    """Gradients of `sum_heads` to alpha and h, in one pass."""
+    alpha, h, g = alpha.contiguous(), h.contiguous(), g.contiguous()
+    grad_alpha, grad_h = torch.empty_like(alpha), torch.empty_like(h)
+    _function("sum_grad", h.dtype)(
+        graph.num_src, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), h.size(1), h.size(2),
+        shape, alpha.data_ptr(), g.data_ptr(), h.data_ptr(), grad_h.data_ptr(), grad_alpha.data_ptr(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return grad_alpha, grad_h
+
+
+def tanh_sum(s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph) -> Tensor:
+    """[num_dst, C]: Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k) h_k(j). s and t are rows of one stride."""
+    out = h.new_empty(graph.num_dst, h.size(-1))
+    tanh_sum_rows(s, t, edge, h, graph, Shape.HEADS_TO_SUM, 0, graph.num_dst, out)
+    return out
+
+
+def tanh_sum_rows(
+    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph, shape: Shape, first: int, rows: int, out: Tensor
+) -> None:
+    """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
+    _function("tanh_sum", h.dtype)(
+        first, rows, graph.rowptr.data_ptr(), graph.col.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
+        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+
+
+def tanh_sum_grad(
+    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, g: Tensor, graph: Graph, grad_s: Tensor, grad_t: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of `tanh_sum`: writes grad_s and grad_t (strided like s), returns grad_score [E, K] and grad_h."""
+    heads, channels = s.size(1), h.size(-1)
+    grad_h, grad_score = torch.empty_like(h), h.new_empty(graph.num_edges, heads)
+    _function("tanh_sum_grad", h.dtype)(
+        graph.num_src, graph.num_dst, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(),
+        graph.rowptr.data_ptr(), heads, channels, s.data_ptr(), t.data_ptr(), s.stride(0), _pointer(edge),
+        g.data_ptr(), h.data_ptr(), grad_h.data_ptr(), grad_s.data_ptr(), grad_t.data_ptr(),
+        grad_score.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return grad_score, grad_h
+
+
+def scores(h: Tensor, att: Tensor, slope: float) -> Tensor:
+    """[N, M]: LeakyReLU(h) attᵀ from h [N, width] and att [M, width]."""
+    out = h.new_empty(h.size(0), att.size(0))
+    _function("scores", h.dtype)(
+        h.size(0), h.size(1), att.size(0), slope, h.data_ptr(), att.data_ptr(), out.data_ptr(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def scores_grad(h: Tensor, att: Tensor, slope: float, g: Tensor, grad_h: Tensor) -> Tensor:
+    """Adds the gradient of `scores` to grad_h and returns that of att."""
+    grad_att = torch.empty_like(att)
+    _function("scores_grad", h.dtype)(
+        h.size(0), h.size(1), att.size(0), slope, h.data_ptr(), att.data_ptr(), g.data_ptr(), grad_h.data_ptr(),
+        grad_att.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return grad_att
