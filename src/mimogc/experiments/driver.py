@@ -31,10 +31,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Summary:
-    """What became of a plan."""
+    """What became of the runs asked for."""
 
-    plan: Plan
-    records: list[Record] = field(default_factory=list)  # written by this call, failed ones too
+    plan: Plan  # as it is at the end
+    stored_before: int
+    records: list[Record] = field(default_factory=list)  # written by this call, failed runs too
     interrupted: bool = False
     seconds: float = 0.0
 
@@ -49,18 +50,25 @@ class Watcher(Protocol):
 
     def progress(self, batch: Batch, fraction: float, metrics: Mapping[str, float]) -> None: ...
 
-    def finished(self, records: Sequence[Record]) -> None: ...
+    def finished(self, batch: Batch, records: Sequence[Record]) -> None: ...
 
 
-def make_plan(study: Study, options: Options, stored: set[str]) -> Plan:
-    """The set difference: runs of the study minus the identities in the store."""
-    runs = study.runs(complete(study, options))
-    missing = [run for run in runs if run.id not in stored]
+def make_plan(study: Study, options: Options, records: Sequence[Record]) -> Plan:
+    """The set difference: the runs of the study, and those that follow from them, minus the stored ``records``."""
+    options = complete(study, options)
+    stored = {record.run.id: record for record in records}
+    runs = {run.id: run for run in study.runs(options)}
+    while runs.keys() <= stored.keys():
+        more = study.follow_up(options, [stored[key] for key in runs])
+        size = len(runs)
+        runs.update((run.id, run) for run in more)
+        if len(runs) == size:
+            break
+    missing = [run for key, run in runs.items() if key not in stored]
     batches = study.batches(missing)
-    together = sorted(run.id for batch in batches for run in batch)
-    if together != sorted({run.id for run in missing}):
+    if sorted(run.id for batch in batches for run in batch) != sorted(run.id for run in missing):
         raise ValueError(f"study {study.name!r} must put every run into exactly one batch")
-    return Plan(runs, batches)
+    return Plan(list(runs.values()), batches)
 
 
 def reproduce(
@@ -83,31 +91,45 @@ def reproduce(
         cluster: address of a Ray cluster to compute on instead.
     """
     study = registry.load(name)
+    start = time.monotonic()
     with Store(store, write=True) as results:
-        plan = make_plan(study, options, results.ids())
+        plan = make_plan(study, options, results.records(study.name))
+        summary = Summary(plan, len(plan.runs) - plan.missing)
         study.prepare([run for batch in plan.batches for run in batch])
-        compute: Callable[..., engine.Results] = engine.in_process
-        if cluster is not None or min(jobs, len(plan.batches)) > 1:
-            compute = partial(engine.on_ray, threads=study.threads, jobs=jobs, address=cluster)
-        folder = partial(_folder, results.path)
-        summary = Summary(plan)
-        start = time.monotonic()
-        watcher.started(plan)
         try:
-            with closing(
-                compute(registry.reference(name), plan.batches, folder, watcher.progress)
-            ) as computed:
-                for result in computed:
-                    records = _records(result)
-                    results.add(records)
-                    summary.records += records
-                    if not result.error:
-                        _discard(folder(result.batch))
-                    watcher.finished(records)
+            while plan.batches and not summary.count("failed"):
+                watcher.started(plan)
+                _compute(name, study, plan, results, watcher, summary, jobs, cluster)
+                plan = make_plan(study, options, results.records(study.name))
         except KeyboardInterrupt:
             summary.interrupted = True
+        summary.plan = make_plan(study, options, results.records(study.name))
         summary.seconds = time.monotonic() - start
         return summary
+
+
+def _compute(
+    name: str,
+    study: Study,
+    plan: Plan,
+    results: Store,
+    watcher: Watcher,
+    summary: Summary,
+    jobs: int,
+    cluster: str | None,
+) -> None:
+    compute: Callable[..., engine.Results] = engine.in_process
+    if cluster is not None or min(jobs, len(plan.batches)) > 1:
+        compute = partial(engine.on_ray, threads=study.threads, jobs=jobs, address=cluster)
+    folder = partial(_folder, results.path)
+    with closing(compute(registry.reference(name), plan.batches, folder, watcher.progress)) as computed:
+        for result in computed:
+            records = _records(result)
+            results.add(records)
+            summary.records += records
+            if not result.error:
+                _discard(folder(result.batch))
+            watcher.finished(result.batch, records)
 
 
 def _folder(store: Path, batch: Batch) -> Path:
@@ -117,7 +139,7 @@ def _folder(store: Path, batch: Batch) -> Path:
 
 def _discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # others are still in use
+    with suppress(OSError):  # other batches still have theirs
         folder.parent.rmdir()
 
 

@@ -80,7 +80,7 @@ class Study(Protocol):
 
     def prepare(self, runs: Sequence[Run]) -> None:
         """Check, once before anything starts, that the data of the runs is there; raise a one-line error."""
-        return None
+        return
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         """Train the runs of a batch; one outcome per run, in order."""
@@ -125,3 +125,34 @@ def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object])
     close = difflib.get_close_matches(name.lower(), spelling, n=1)
     hint = f"did you mean {spelling[close[0]]!r}?" if close else f"known: {', '.join(available) or 'none'}"
     raise UsageError(f"unknown {kind} {name!r}; {hint}")
+
+
+def parse_extras(
+    study: Study, arguments: Sequence[str], common: Sequence[str]
+) -> tuple[tuple[str, Scalar], ...]:
+    """The study's own options in what is left of a command line; ``common`` are the names every study has."""
+    flags = {_flag(name): name for name in study.extras}
+    values: dict[str, Scalar] = {}
+    rest = list(arguments)
+    while rest:
+        option, equals, text = rest.pop(0).partition("=")
+        if not option.startswith("--"):
+            raise UsageError(f"unexpected argument {option!r}; lists are separated by commas without spaces")
+        flag = known("option", option, [*flags, *map(_flag, common)])
+        default = study.extras[flags[flag]]
+        if isinstance(default, bool):
+            values[flags[flag]] = True
+            continue
+        if not equals and not rest:
+            raise UsageError(f"{flag} needs a value")
+        text = text if equals else rest.pop(0)
+        try:
+            values[flags[flag]] = type(default)(text)
+        except ValueError:
+            kind = "a whole number" if isinstance(default, int) else "a number"
+            raise UsageError(f"{flag} must be {kind}; got {text!r}") from None
+    return tuple(values.items())
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,0 +1,290 @@
+"""The command line: parses and prints. Whatever is heavy is imported by the command that needs it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mimogc.experiments.run import Record
+    from mimogc.experiments.study import Options, Study
+
+DEFAULT_STORE = Path("results/runs.db")
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="MIMO graph convolutions: reproduce the experiments of the paper and look at the results.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+data = typer.Typer(help="The datasets: what they are, and where their files are.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+StoreOption = Annotated[Path, typer.Option("--store", metavar="PATH", help="The SQLite file of results.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, all else on stderr.")
+]
+
+
+def main() -> None:
+    """The command ``mimogc``: an error is one line on stderr and a non-zero exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of ``mimogc`` with these arguments."""
+    try:
+        return int(typer.main.get_command(app).main(list(arguments), "mimogc", standalone_mode=False) or 0)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        from mimogc.experiments.study import UsageError
+
+        if os.environ.get("MIMOGC_DEBUG", "0") != "0":
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)
+            return 2
+        if hasattr(error, "format_message"):  # typer's own: a wrong option or value
+            return _complain(error.format_message(), 2)
+        if isinstance(error, UsageError):
+            return _complain(str(error), 2)
+        if isinstance(error, RuntimeError | OSError):  # of the store, the engine, the data, the machine
+            return _complain(str(error), 1)
+        return _complain(f"{type(error).__name__}: {error} (MIMOGC_DEBUG=1 shows where)", 1)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"mimogc: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: mimogc reproduce universality --quick --methods lmgc,acm --jobs 2",
+)
+def reproduce(
+    context: typer.Context,
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="Its name (see mimogc methods) or module:object.")
+    ],
+    methods: Annotated[str, typer.Option(metavar="LIST", help="Only these methods, comma-separated.")] = "",
+    datasets: Annotated[str, typer.Option(metavar="LIST", help="Only these datasets, comma-separated.")] = "",
+    variants: Annotated[str, typer.Option(metavar="LIST", help="Only these variants, comma-separated.")] = "",
+    lr: Annotated[str, typer.Option(metavar="LIST", help="Other learning rates, comma-separated.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A true but small version, for a first look.")
+    ] = False,
+    paper_hparams: Annotated[
+        bool, typer.Option("--paper-hparams", help="The settings the paper selected instead of the grid.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Batches computed at the same time on this machine.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Compute on this Ray cluster instead (host:port).")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be computed, compute nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Compute the runs of a study that the store does not have yet.
+
+    Stop it whenever you like: the same command goes on where it was. A study may have options of its own, such as
+    --steps or --epochs; mimogc methods lists them.
+    """
+    from mimogc.experiments import registry
+    from mimogc.experiments.study import Options, UsageError, parse_extras
+
+    if study.startswith("-"):
+        raise UsageError(f"the study comes first: mimogc reproduce STUDY {study} ...")
+    if jobs > 1 and cluster:
+        raise UsageError("--jobs is for this machine and --cluster for another; give one of them")
+    loaded = registry.load(study)
+    options = Options(
+        methods=_names(methods),
+        datasets=_names(datasets),
+        variants=_names(variants),
+        lrs=tuple(_number("--lr", text) for text in _names(lr)),
+        seeds=seeds,
+        quick=quick,
+        paper_hparams=paper_hparams,
+        extras=parse_extras(loaded, context.args, list(reproduce.__annotations__)),
+    )
+    _check_store(store, create=not dry_run)
+    if dry_run:
+        return _dry_run(loaded, options, store, as_json)
+    return _reproduce(study, loaded, options, store, jobs, cluster, as_json)
+
+
+def _reproduce(
+    name: str, study: "Study", options: "Options", store: Path, jobs: int, cluster: str | None, as_json: bool
+) -> int:
+    from rich.console import Console
+
+    from mimogc.experiments import driver, present
+    from mimogc.experiments.progress import Display
+    from mimogc.experiments.store import Store
+
+    console = Console(stderr=True)
+    with Display(console) as display:
+        summary = driver.reproduce(name, options, store, display, jobs=jobs, cluster=cluster)
+    with Store(store) as results:
+        records = results.records(study.name)
+        failures = results.failures(study.name)
+    if as_json:
+        print(present.as_json(present.document(study, store, summary, records, failures)))
+    else:
+        present.results(study, summary.plan, records)
+    present.conclusion(console, summary, store)
+    return INTERRUPTED if summary.interrupted else 1 if summary.count("failed") else 0
+
+
+def _dry_run(study: "Study", options: "Options", store: Path, as_json: bool) -> int:
+    from mimogc.experiments import driver, present
+    from mimogc.experiments.store import Store
+
+    records: list[Record] = []
+    if store.exists():
+        with Store(store) as results:
+            records = results.records(study.name)
+    plan = driver.make_plan(study, options, records)
+    if as_json:
+        summary = driver.Summary(plan, len(plan.runs) - plan.missing)
+        print(present.as_json(present.document(study, store, summary, records, [])))
+    else:
+        present.plan(plan)
+    return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _number(option: str, text: str) -> float:
+    from mimogc.experiments.study import UsageError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option} must be a number; got {text!r}") from None
+
+
+def _check_store(store: Path, create: bool) -> None:
+    from mimogc.experiments.study import UsageError
+
+    if store == DEFAULT_STORE and create:
+        store.parent.mkdir(exist_ok=True)
+    if store.is_dir():
+        raise UsageError(f"--store must be a file; {store} is a folder")
+    if store != DEFAULT_STORE and not store.parent.is_dir():
+        raise UsageError(f"--store: there is no folder {store.parent}")
+
+
+@app.command(epilog="Example: mimogc report --output report")
+def report(
+    store: StoreOption = DEFAULT_STORE,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write the pages into.")] = Path(
+        "report"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report, a page and tables, from the stored results only."""
+    from mimogc.experiments import present
+    from mimogc.report import write_report
+
+    _check_store(store, create=False)
+    page = write_report(store, output)
+    if as_json:
+        print(present.as_json({"store": str(store), "report": str(page)}))
+    else:
+        print(f"wrote {page}")
+
+
+@app.command(epilog="Example: mimogc methods --json")
+def methods(as_json: JsonOption = False) -> None:
+    """The methods and the studies: what they are called and what options they have."""
+    from mimogc.experiments import present, registry
+
+    studies = [registry.load(name) for name in registry.names()]
+    if as_json:
+        print(present.as_json(present.methods_document(studies)))
+    else:
+        present.methods(studies)
+
+
+@data.command("list", epilog="Example: mimogc data list")
+def list_(as_json: JsonOption = False) -> None:
+    """The datasets with their statistics."""
+    from dataclasses import asdict
+
+    from mimogc.data.catalog import list_datasets
+    from mimogc.experiments import present
+
+    rows = [asdict(entry) for entry in list_datasets()]
+    if as_json:
+        print(present.as_json({"datasets": rows}))
+    else:
+        columns = (
+            "name",
+            "task",
+            "metric",
+            "splits",
+            "graphs",
+            "nodes",
+            "edges",
+            "features",
+            "classes",
+            "bytes",
+        )
+        present.table([{column: row[column] for column in columns} for row in rows])
+
+
+@data.command(epilog="Example: mimogc data verify texas,zinc12k")
+def verify(
+    names: Annotated[
+        str, typer.Argument(metavar="[LIST]", help="Only these datasets, comma-separated.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Where each file of the datasets was found, and whether it is the right one.
+
+    Fails if a file is altered, or if a file of a dataset that was named is missing.
+    """
+    from dataclasses import asdict
+
+    from mimogc.data.catalog import list_datasets
+    from mimogc.data.catalog import verify as verify_files
+    from mimogc.experiments import present
+    from mimogc.experiments.study import known
+
+    available = [entry.name for entry in list_datasets()]
+    files = verify_files([known("dataset", name, available) for name in _names(names)])
+    wrong = [row for row in files if row.state == "altered" or (names and row.state == "missing")]
+    if as_json:
+        print(present.as_json({"files": [asdict(row) for row in files], "ok": not wrong}))
+    else:
+        present.table(
+            [{"dataset": f.dataset, "file": f.file, "found": f.found, "state": f.state} for f in files]
+        )
+    return 1 if wrong else 0
+
+
+@app.command(epilog="Example: mimogc bench --json")
+def bench(as_json: JsonOption = False) -> int:
+    """Measure speed and memory against plain and PyG's layers, in this process and on this machine."""
+    from mimogc.experiments import bench as benchmarks
+    from mimogc.experiments import present
+
+    document = benchmarks.run(say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout))
+    if as_json:
+        print(present.as_json(document))
+    return 0
