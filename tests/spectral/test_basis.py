@@ -103,7 +103,7 @@ def test_null_vectors_of_a_disconnected_graph_are_its_components():
     basis = fourier_basis(graph)
     null = basis.vectors[:, basis.values == 0]
     assert null.size(1) == 3
-    assert (null.abs() > 1e-12).sum(0).tolist() == sorted([2, 3, 3])
+    assert (null.abs() > 1e-12).sum(0).tolist() in ([3, 3, 2], [3, 2, 3], [2, 3, 3])
     assert (null.abs() > 1e-12).sum(1).tolist() == [1] * 8  # each node in one component
 
 

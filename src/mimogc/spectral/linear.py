@@ -1,5 +1,6 @@
 """A layer as a linear map J[i,c,j,f] from features to features, in closed form or by differentiation."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -97,7 +98,8 @@ def linear_form(
         raise ValueError(f"x: expected shape [{graph.num_nodes}, F], got {list(x.shape)}")
     operator: Callable[[Tensor, Graph], Operator] | None = getattr(layer, "operator", None)
     if operator is not None and not differentiate:
-        with torch.no_grad():
+        # Some layers have a closed form only with some of their options.
+        with torch.no_grad(), contextlib.suppress(NotImplementedError):
             return closed_form(operator(x, graph))
     return DenseForm(_jacobian(layer, x, graph, memory_limit).double(), x.dtype)
 
