@@ -233,18 +233,7 @@ def list_(as_json: JsonOption = False) -> None:
     if as_json:
         print(present.as_json({"datasets": rows}))
     else:
-        columns = (
-            "name",
-            "task",
-            "metric",
-            "splits",
-            "graphs",
-            "nodes",
-            "edges",
-            "features",
-            "classes",
-            "bytes",
-        )
+        columns = ("name", "metric", "splits", "graphs", "nodes", "edges", "features", "classes", "bytes")
         present.table([{column: row[column] for column in columns} for row in rows])
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -86,7 +87,8 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
         grid.add_column(name, justify="right" if isinstance(value, int | float) else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(escape(_text(value)) for value in row.values()))
-    Console().print(grid)
+    # A file or a pipe has no width: nothing is folded there.
+    Console(width=None if sys.stdout.isatty() else 1000).print(grid)
 
 
 def _text(value: Any) -> str:
@@ -159,7 +161,8 @@ def methods_document(studies: Sequence[Study]) -> dict[str, Any]:
     listed = ("name", "title", "methods", "datasets", "variants", "extras")
     return {
         "coefficients": {
-            name: (inspect.getdoc(kind) or "").partition("\n")[0] for name, kind in BY_NAME.items()
+            name: (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")
+            for name, kind in BY_NAME.items()
         },
         "studies": [{name: getattr(study, name) for name in listed} for study in studies],
     }
