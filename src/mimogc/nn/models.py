@@ -1,0 +1,259 @@
+"""The two models of the paper's experiments, one backbone for every method, and the width that fits a budget."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mimogc.graph import Graph
+from mimogc.nn.bonds import BondConv, TypedGraph
+from mimogc.nn.coefficients import ACM
+from mimogc.nn.conv import LMGConv
+from mimogc.nn.features import Encoder, SparseFeatures
+from mimogc.nn.nonlinear import GINLayer
+
+METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "gcn", "mlp")
+BOND_METHODS = ("lmgc", "gatv2", "fagcn")  # those with a score that a bond type can add to
+ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; bond type 0 is the self-loop
+LAPLACIAN = 8  # channels of the encoded eigenpairs
+
+
+class _NoMessages(torch.nn.Module):
+    """The layer of the MLP row: a linear map that looks at no neighbour."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        out: Tensor = self.lin(x)
+        return out
+
+
+def convolution(
+    method: str,
+    channels: int,
+    heads: int = 4,
+    residual: bool = False,
+    add_self_loops: bool = True,
+    bonds: bool = False,
+) -> torch.nn.Module:
+    """One message-passing layer of a method, `channels` in and out, as the paper's section 6.1 writes it.
+
+    ACM has the identity as its third graph where the model is residual. GIN and the MLP take the graph as it is.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    if bonds and method not in BOND_METHODS:
+        raise ValueError(f"method: edge features need one of {', '.join(BOND_METHODS)}, got {method!r}")
+    if method == "mlp":
+        return _NoMessages(channels)
+    if method == "gin":
+        return GINLayer(channels, channels)
+    if bonds:
+        return BondConv(channels, channels, BOND_TYPES, heads, method, add_self_loops)
+    coefficients = ACM(identity=residual) if method == "acm" else method
+    return LMGConv(channels, channels, heads, coefficients, add_self_loops=add_self_loops)
+
+
+class NodeClassifier(torch.nn.Module):
+    """Encoder, ReLU, dropout; residual message passing, each layer with ReLU and dropout; linear decoder.
+
+    Args:
+        in_channels: number of node features F.
+        channels: width of every hidden layer.
+        classes: number of classes.
+        method: one of `METHODS`.
+        layers: number of message-passing layers.
+        heads: number K of computational graphs of lmgc and gatv2; the other methods fix it.
+        dropout: probability of dropping a hidden channel in training.
+        add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        classes: int,
+        method: str = "lmgc",
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.0,
+        add_self_loops: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.encoder = Encoder(in_channels, channels)
+        self.layers = torch.nn.ModuleList(
+            convolution(method, channels, heads, residual=True, add_self_loops=add_self_loops)
+            for _ in range(layers)
+        )
+        self.decoder = torch.nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
+        """[N, classes] scores before the softmax."""
+        h = self._activated(self.encoder(x))
+        for layer in self.layers:
+            h = self._activated(layer(h, graph) + h)
+        out: Tensor = self.decoder(h)
+        return out
+
+    def _activated(self, h: Tensor) -> Tensor:
+        return F.dropout(F.relu(h), self.dropout, self.training)
+
+
+class Molecules(Protocol):
+    """What `GraphRegressor` reads of a batch; `mimogc.data.MoleculeBatch` is one."""
+
+    @property
+    def atom(self) -> Tensor: ...  # [N] int64
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def owner(self) -> Tensor: ...  # [N] int64
+    @property
+    def bond(self) -> Tensor: ...  # [E] int64
+    @property
+    def encoding(self) -> Tensor | None: ...  # [N, 8, 2] or [N, k]
+    @property
+    def num_graphs(self) -> int: ...
+
+
+class GraphRegressor(torch.nn.Module):
+    """Embedded atoms, message passing with GELU, sum over the atoms, two-layer MLP: one number per molecule.
+
+    Args:
+        channels: width of every hidden layer.
+        method: one of `METHODS`.
+        layers: number of message-passing layers.
+        heads: number K of computational graphs of lmgc and gatv2; the other methods fix it.
+        encoding: ``"lappe"`` concatenates 8 channels made of the Laplacian eigenpairs to the embedding,
+            ``"rwse"`` as many made of the return probabilities; ``"none"``.
+        steps: number of return probabilities with ``"rwse"``.
+        jumping_knowledge: pool the channel-wise maximum over the outputs of all layers instead of the last.
+        residual: add the input of every layer to its activated output.
+        batch_norm: normalise the output of every layer before its activation (beyond the paper).
+        bonds: let the bond types add to scores and messages (beyond the paper; see `BOND_METHODS`).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        method: str = "lmgc",
+        layers: int = 6,
+        heads: int = 4,
+        encoding: str = "none",
+        steps: int = 20,
+        jumping_knowledge: bool = False,
+        residual: bool = False,
+        batch_norm: bool = False,
+        bonds: bool = False,
+    ) -> None:
+        super().__init__()
+        if encoding not in ("none", "lappe", "rwse"):
+            raise ValueError(f"encoding: expected none, lappe or rwse, got {encoding!r}")
+        if encoding != "none" and channels <= LAPLACIAN:
+            raise ValueError(f"channels: expected more than the {LAPLACIAN} of the encoding, got {channels}")
+        self.jumping_knowledge = jumping_knowledge
+        self.residual = residual
+        self.add_self_loops = method not in ("gin", "mlp")  # whether the batches' graphs should have loops
+        self.embedding = torch.nn.Embedding(ATOM_TYPES, channels - (LAPLACIAN if encoding != "none" else 0))
+        self.encoder: torch.nn.Module | None = None
+        if encoding == "lappe":
+            self.encoder = LaplacianEncoder()
+        elif encoding == "rwse":
+            self.encoder = torch.nn.Linear(steps, LAPLACIAN)
+        self.layers = torch.nn.ModuleList(
+            convolution(method, channels, heads, residual, bonds=bonds) for _ in range(layers)
+        )
+        self.norms = torch.nn.ModuleList(
+            torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
+        )
+        self.bonds = bonds
+        self.hidden = torch.nn.Linear(channels, channels)
+        self.last = torch.nn.Linear(channels, 1)
+
+    def forward(self, batch: Molecules) -> Tensor:
+        """[B] predictions."""
+        h = self._embedded(batch)
+        graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
+        outputs = []
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            out = F.gelu(norm(layer(h, graph)))
+            h = out + h if self.residual else out
+            outputs.append(h)
+        if self.jumping_knowledge:
+            h = torch.stack(outputs).amax(0)
+        pooled = h.new_zeros(batch.num_graphs, h.size(1)).index_add(0, batch.owner, h)
+        predicted: Tensor = self.last(F.gelu(self.hidden(pooled)))
+        return predicted.squeeze(1)
+
+    def _embedded(self, batch: Molecules) -> Tensor:
+        h: Tensor = self.embedding(batch.atom)
+        if self.encoder is None:
+            return h
+        if batch.encoding is None:
+            raise ValueError("batch.encoding: the model was built with an encoding, got none")
+        if isinstance(self.encoder, LaplacianEncoder):
+            return torch.cat([h, self.encoder(batch.encoding, batch.owner, batch.num_graphs)], dim=1)
+        return torch.cat([h, self.encoder(batch.encoding)], dim=1)
+
+
+class LaplacianEncoder(torch.nn.Module):
+    """A DeepSet over the eigenpairs of a molecule: (vector entry, eigenvalue) → 16 → 8, ReLU, summed over pairs.
+
+    In training every eigenvector of every molecule gets a random sign, because its sign means nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = torch.nn.Linear(2, 2 * LAPLACIAN)
+        self.last = torch.nn.Linear(2 * LAPLACIAN, LAPLACIAN)
+
+    def forward(self, pairs: Tensor, owner: Tensor, num_graphs: int) -> Tensor:
+        """[N, 8] from pairs [N, 8, 2]; a pair with eigenvalue zero is padding and adds nothing."""
+        vector, value = pairs.unbind(-1)
+        if self.training:
+            sign = torch.randint(0, 2, (num_graphs, vector.size(1)), device=pairs.device) * 2 - 1
+            pairs = torch.stack([vector * sign[owner], value], dim=-1)
+        rows = F.relu(self.last(F.relu(self.hidden(pairs))))
+        return (rows * (value != 0).unsqueeze(-1)).sum(1)
+
+
+def num_parameters(model: torch.nn.Module) -> int:
+    """The number of learnable parameters."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def fit_width(build: Callable[[int], torch.nn.Module], budget: int = 100_000) -> int:
+    """The largest width whose model ``build(width)`` has at most `budget` learnable parameters.
+
+    Models are built without memory for their weights, and the random state is left as it was. A width that
+    ``build`` refuses with a ValueError counts as too small.
+    """
+
+    def size(width: int) -> int:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            return num_parameters(build(width))
+
+    def fits(width: int) -> bool:
+        try:
+            return size(width) <= budget
+        except ValueError:
+            return True
+
+    low, high = 0, 1
+    while fits(high) and high <= budget:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    if fits(high):
+        size(high)  # no width can be built: let the model say why
+    with suppress(ValueError):
+        if low and size(low) <= budget:
+            return low
+    raise ValueError(f"budget: {budget} parameters are too few for a model of any width")

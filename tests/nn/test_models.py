@@ -1,0 +1,297 @@
+"""The models are the ones the paper describes, fit their budget, and see sparse features as dense ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch_geometric.utils import erdos_renyi_graph
+
+from mimogc import Graph
+from mimogc.data import MoleculeBatch, laplacian_encoding, load_molecules, load_nodes, random_walk_encoding
+from mimogc.nn.bonds import BondConv, TypedGraph
+from mimogc.nn.conv import LMGConv
+from mimogc.nn.features import Encoder, SparseFeatures
+from mimogc.nn.models import (
+    BOND_METHODS,
+    METHODS,
+    GraphRegressor,
+    LaplacianEncoder,
+    NodeClassifier,
+    convolution,
+    fit_width,
+    num_parameters,
+)
+
+PAPER = ("gatv2", "fagcn", "acm", "gin", "lmgc")
+
+
+@pytest.fixture
+def graph() -> Graph:
+    torch.manual_seed(0)
+    return Graph.from_edge_index(erdos_renyi_graph(12, 0.3), 12)
+
+
+def batch_of(sizes: list[int], seed: int = 0, **changes: Tensor) -> MoleculeBatch:
+    """A batch of random connected molecules: rings, each with one self-loop per atom."""
+    generator = torch.Generator().manual_seed(seed)
+    starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
+    edges = []
+    for first, last in pairwise(starts):
+        ring = torch.arange(first, last)
+        edges += [torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])]
+    n = starts[-1]
+    graph = Graph.from_edge_index(torch.cat(edges, 1), n, add_self_loops=True)
+    bond = torch.randint(1, 4, (graph.num_edges,), generator=generator)
+    batch = MoleculeBatch(
+        atom=torch.randint(0, 28, (n,), generator=generator),
+        graph=graph,
+        ptr=torch.tensor(starts),
+        owner=torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)),
+        y=torch.randn(len(sizes), generator=generator),
+        bond=torch.where(graph.src == graph.dst, 0, bond),
+        encoding=torch.rand(n, 8, 2, generator=generator),
+    )
+    return replace(batch, **changes)
+
+
+class TestNodeClassifier:
+    @pytest.mark.parametrize("method", METHODS)
+    def test_is_the_model_of_the_paper(self, graph: Graph, method: str) -> None:
+        torch.manual_seed(1)
+        model = NodeClassifier(7, 6, 3, method).eval()
+        x = torch.randn(12, 7)
+        h = F.relu(x @ model.encoder.weight + model.encoder.bias)
+        for layer in model.layers:
+            h = F.relu(layer(h, graph) + h)
+        expected = h @ model.decoder.weight.t() + model.decoder.bias
+        torch.testing.assert_close(model(x, graph), expected)
+        assert len(model.layers) == 2
+
+    def test_dropout_follows_every_relu(self, graph: Graph) -> None:
+        model = NodeClassifier(7, 64, 3, "mlp", dropout=0.5)
+        shares = []
+        model.layers[0].register_forward_pre_hook(
+            lambda _, args: shares.append((args[0] == 0).float().mean())
+        )
+        model.decoder.register_forward_pre_hook(lambda _, args: shares.append((args[0] == 0).float().mean()))
+        for mode, expected in (
+            (True, 0.75),
+            (False, 0.5),
+        ):  # half is zero by ReLU, half of the rest by dropout
+            shares.clear()
+            model.train(mode)(torch.randn(12, 7), graph)
+            assert shares[0] == pytest.approx(expected, abs=0.15)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_every_parameter_learns(self, graph: Graph, method: str) -> None:
+        model = NodeClassifier(7, 6, 3, method)
+        model(torch.randn(12, 7), graph).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().sum() > 0, name
+
+    def test_only_the_mlp_ignores_the_graph(self, graph: Graph) -> None:
+        x, empty = torch.randn(12, 7), Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 12)
+        for method in METHODS:
+            model = NodeClassifier(7, 6, 3, method).eval()
+            assert torch.equal(model(x, graph), model(x, empty)) is (method == "mlp"), method
+
+    def test_options_reach_the_layers(self, graph: Graph) -> None:
+        model = NodeClassifier(7, 6, 3, "lmgc", layers=3, heads=2, add_self_loops=False)
+        assert [layer.heads for layer in model.layers] == [2, 2, 2]
+        assert not any(layer.add_self_loops for layer in model.layers)
+
+
+class TestSparseFeatures:
+    def test_product_and_gradient_equal_the_dense_ones(self) -> None:
+        torch.manual_seed(0)
+        x = torch.randn(9, 20, dtype=torch.float64) * (torch.rand(9, 20) < 0.2)
+        x[3] = 0  # a node without features
+        x[:, 5] = 0  # a feature of no node
+        sparse = SparseFeatures.from_dense(x)
+        weight = torch.randn(20, 4, dtype=torch.float64, requires_grad=True)
+        torch.testing.assert_close(sparse @ weight, x @ weight)
+        upstream = torch.randn(9, 4, dtype=torch.float64)
+        ours, theirs = (torch.autograd.grad(f @ weight, weight, upstream)[0] for f in (sparse, x))
+        torch.testing.assert_close(ours, theirs)
+
+    def test_on_a_real_bag_of_words(self, datasets: Path) -> None:
+        data = load_nodes("texas")
+        model = NodeClassifier(data.num_features, 8, data.num_classes).eval()
+        graph = data.graph()
+        torch.testing.assert_close(model(SparseFeatures.from_dense(data.x), graph), model(data.x, graph))
+
+    def test_wrong_width_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="x: expected 4 features, got 5"):
+            Encoder(4, 2)(SparseFeatures.from_dense(torch.ones(3, 5)))
+
+    def test_starts_like_a_linear_layer(self) -> None:
+        torch.manual_seed(0)
+        weights = Encoder(400, 300).weight, torch.nn.Linear(400, 300).weight
+        assert weights[0].std().item() == pytest.approx(weights[1].std().item(), rel=0.02)
+        assert weights[0].abs().max() <= 1 / 20
+
+
+class TestGraphRegressor:
+    @pytest.mark.parametrize("method", PAPER)
+    @pytest.mark.parametrize("residual", [False, True])
+    @pytest.mark.parametrize("jumping_knowledge", [False, True])
+    def test_is_the_model_of_the_paper(self, method: str, residual: bool, jumping_knowledge: bool) -> None:
+        torch.manual_seed(0)
+        batch = batch_of([5, 3, 9])
+        model = GraphRegressor(12, method, 3, residual=residual, jumping_knowledge=jumping_knowledge)
+        h, seen = model.embedding.weight[batch.atom], []
+        for layer in model.layers:
+            h = F.gelu(layer(h, batch.graph)) + (h if residual else 0)
+            seen.append(h)
+        h = torch.stack(seen).max(0).values if jumping_knowledge else h
+        pooled = torch.stack([h[batch.ptr[b] : batch.ptr[b + 1]].sum(0) for b in range(3)])
+        expected = model.last(F.gelu(model.hidden(pooled))).flatten()
+        torch.testing.assert_close(model(batch), expected)
+        assert model(batch).shape == (3,)
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_a_molecule_does_not_depend_on_the_batch(self, method: str) -> None:
+        torch.manual_seed(0)
+        model = GraphRegressor(12, method, 2).eval()
+        both, alone = batch_of([5, 7], seed=3), batch_of([5], seed=3)
+        alone = replace(alone, atom=both.atom[:5])
+        torch.testing.assert_close(model(both)[:1], model(alone))
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_every_parameter_learns(self, method: str) -> None:
+        bonds = method in BOND_METHODS
+        model = GraphRegressor(
+            12,
+            method,
+            2,
+            encoding="lappe",
+            residual=True,
+            jumping_knowledge=True,
+            batch_norm=True,
+            bonds=bonds,
+        )
+        model(batch_of([28, 28])).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            if "embedding" not in name:
+                assert parameter.grad.abs().sum() > 0, name
+
+    def test_acm_has_the_identity_only_with_residual_connections(self) -> None:
+        assert [convolution("acm", 4, residual=residual).heads for residual in (False, True)] == [2, 3]
+
+    def test_loops_are_asked_for_where_they_are_used(self) -> None:
+        wanted = {method: GraphRegressor(4, method, 1).add_self_loops for method in METHODS}
+        assert [method for method in METHODS if not wanted[method]] == ["gin", "mlp"]
+
+    def test_real_molecules_with_encodings(self, datasets: Path) -> None:
+        molecules = load_molecules("zinc12k")
+        for kind, encoding in (
+            ("lappe", laplacian_encoding(molecules)),
+            ("rwse", random_walk_encoding(molecules)),
+        ):
+            model = GraphRegressor(16, "lmgc", 2, encoding=kind).eval()
+            batch = next(molecules.batches(torch.arange(8), 8, encoding=encoding))
+            assert model(batch).isfinite().all()
+            other = replace(batch, encoding=batch.encoding.flip(0))
+            assert not torch.allclose(model(batch), model(other)), "the encoding changes nothing"
+
+    def test_wrong_arguments(self) -> None:
+        with pytest.raises(ValueError, match=r"method: expected one of gatv2.*got 'gat2'"):
+            GraphRegressor(4, "gat2")
+        with pytest.raises(ValueError, match="encoding: expected none, lappe or rwse, got 'pe'"):
+            GraphRegressor(16, encoding="pe")
+        with pytest.raises(ValueError, match="channels: expected more than the 8"):
+            GraphRegressor(8, encoding="lappe")
+        with pytest.raises(ValueError, match="edge features need one of lmgc, gatv2, fagcn, got 'gin'"):
+            GraphRegressor(8, "gin", bonds=True)
+        with pytest.raises(ValueError, match=r"batch\.encoding"):
+            GraphRegressor(16, encoding="lappe")(replace(batch_of([4]), encoding=None))
+
+
+class TestLaplacianEncoder:
+    def test_padding_adds_nothing(self) -> None:
+        encoder = LaplacianEncoder().eval()
+        pairs = torch.rand(5, 8, 2) + 0.1
+        pairs[:, 6:] = 0
+        owner = torch.zeros(5, dtype=torch.long)
+        torch.testing.assert_close(encoder(pairs, owner, 1), encoder(pairs[:, :6], owner, 1))
+
+    def test_signs_are_random_in_training_only_and_shared_by_a_molecule(self) -> None:
+        encoder = LaplacianEncoder()
+        pairs = torch.ones(6, 1, 2)
+        owner = torch.tensor([0, 0, 0, 1, 1, 1])
+        seen = torch.stack([encoder(pairs, owner, 2) for _ in range(40)])  # [40, 6, 8]
+        assert torch.equal(seen[:, 0], seen[:, 1])
+        assert not torch.equal(seen[:, 0], seen[:, 3])
+        assert len({tuple(row.tolist()) for row in seen[:, 0]}) == 2
+        fixed = torch.stack([encoder.eval()(pairs, owner, 2) for _ in range(10)])
+        assert torch.equal(fixed, fixed[:1].expand_as(fixed))
+
+
+class TestBondConv:
+    @pytest.mark.parametrize("coefficients", BOND_METHODS)
+    def test_is_its_equation(self, coefficients: str) -> None:
+        torch.manual_seed(0)
+        batch = batch_of([5, 6])
+        graph, types = batch.graph, batch.bond
+        layer, x = BondConv(3, 4, 4, heads=4, coefficients=coefficients), torch.randn(11, 3)
+        conv = layer.conv
+        typed = replace(graph, edge_attr=F.one_hot(types, 4).float())
+        alpha, weight = conv.operator(x, typed)
+        bias = torch.randn(4)
+        layer.bias.data.copy_(bias)
+        expected = bias.repeat(11, 1)
+        for e in range(graph.num_edges):
+            for k in range(alpha.size(1)):
+                message = x[graph.src[e]] @ weight[k] + layer.message[types[e] * alpha.size(1) + k]
+                expected[graph.dst[e]] += alpha[e, k] * message
+        torch.testing.assert_close(layer(x, TypedGraph.of(graph, types, 4, x.dtype)), expected)
+
+    def test_wrong_arguments(self) -> None:
+        batch = batch_of([5])
+        with pytest.raises(ValueError, match=r"kinds: expected shape \[15\], got \[3\]"):
+            TypedGraph.of(batch.graph, torch.zeros(3, dtype=torch.long), 4, torch.float32)
+        plain = Graph.from_edge_index(torch.tensor([[0], [1]]), 5)
+        typed = TypedGraph.of(plain, torch.ones(1, dtype=torch.long), 4, torch.float32)
+        with pytest.raises(ValueError, match="graph: expected one with self-loops"):
+            BondConv(3, 4, 4)(torch.randn(5, 3), typed)
+
+
+def builders() -> dict[str, Callable[[int], torch.nn.Module]]:
+    found: dict[str, Callable[[int], torch.nn.Module]] = {}
+    for method in METHODS:
+        found[f"texas {method}"] = lambda width, method=method: NodeClassifier(1703, width, 5, method)
+        found[f"zinc {method}"] = lambda width, method=method: GraphRegressor(width, method, 6)
+    found["zinc all three"] = lambda width: GraphRegressor(
+        width, "lmgc", 10, encoding="lappe", residual=True, jumping_knowledge=True
+    )
+    return found
+
+
+class TestFitWidth:
+    @pytest.mark.parametrize("name", builders())
+    def test_is_the_largest_that_fits(self, name: str) -> None:
+        build = builders()[name]
+        width = fit_width(build, 100_000)
+        assert num_parameters(build(width)) <= 100_000 < num_parameters(build(width + 1))
+
+    def test_leaves_the_random_state(self) -> None:
+        before = torch.random.get_rng_state()
+        fit_width(lambda width: LMGConv(3, width), 1000)
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+    def test_too_small_a_budget(self) -> None:
+        with pytest.raises(ValueError, match="budget: 10 parameters are too few"):
+            fit_width(lambda width: NodeClassifier(1703, width, 5), 10)
+        with pytest.raises(ValueError, match="budget: 100 parameters are too few"):
+            fit_width(lambda width: GraphRegressor(width, encoding="lappe"), 100)
+
+    def test_a_wrong_model_is_reported(self) -> None:
+        with pytest.raises(ValueError, match="method: expected one of"):
+            fit_width(lambda width: NodeClassifier(10, width, 5, "no such method"), 1000)
