@@ -105,6 +105,8 @@ class TestNodeClassifier:
         model = NodeClassifier(7, 6, 3, "lmgc", layers=3, heads=2, add_self_loops=False)
         assert [layer.heads for layer in model.layers] == [2, 2, 2]
         assert not any(layer.add_self_loops for layer in model.layers)
+        for method, heads in {"gatv2": 2, "fagcn": 1, "acm": 3, "gcn": 1}.items():
+            assert convolution(method, 6, heads=2, residual=True).heads == heads
 
 
 class TestSparseFeatures:

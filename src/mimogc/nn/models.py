@@ -53,10 +53,12 @@ def convolution(
         return _NoMessages(channels)
     if method == "gin":
         return GINLayer(channels, channels)
+    heads = heads if method in ("lmgc", "gatv2") else 1
     if bonds:
         return BondConv(channels, channels, BOND_TYPES, heads, method, add_self_loops)
-    coefficients = ACM(identity=residual) if method == "acm" else method
-    return LMGConv(channels, channels, heads, coefficients, add_self_loops=add_self_loops)
+    if method == "acm":
+        return LMGConv(channels, channels, coefficients=ACM(identity=residual), add_self_loops=add_self_loops)
+    return LMGConv(channels, channels, heads, method, add_self_loops=add_self_loops)
 
 
 class NodeClassifier(torch.nn.Module):
