@@ -130,12 +130,13 @@ class LMGConv(MessagePassing):
     ) -> Any:
         sides = self._sides(x)
         graph = self.graph(sides, edge_index, edge_attr)
-        if self._explained():
-            out, alpha = self._by_messages(sides, graph)
-        elif self._fused(sides, return_attention_weights):
-            out, alpha = self._forward_fused(sides, graph), None
+        looked_at = self._looked_at()
+        if not (looked_at or return_attention_weights) and self._fusable():
+            return self._forward_fused(sides, graph)
+        alpha, h = self._alpha(sides, graph)
+        if looked_at:
+            out = self._by_messages(alpha, h, graph)
         else:
-            alpha, h = self._alpha(sides, graph)
             out = layout.aggregate(self.coefficients.layout, self.combine, alpha, h, graph)
         if self.bias is not None:
             out = out + self.bias
@@ -165,25 +166,20 @@ class LMGConv(MessagePassing):
         return Operator(alpha, weight, own)
 
     def _sides(self, x: Tensor | Pair) -> Pair:
+        """The features of sources and targets, checked."""
         source, target = x if isinstance(x, tuple) else (x, x)
-        wanted = self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels,) * 2
-        for side, channels in zip((source, target), wanted, strict=True):
-            if not isinstance(side, Tensor):
-                raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(side).__name__}")
-            if side.dim() != 2 or channels not in (-1, side.size(1)):
-                expected = "F" if channels == -1 else channels
-                raise ValueError(f"x: expected shape [N, {expected}], got {list(side.shape)}")
-            if not side.dtype.is_floating_point:
-                raise TypeError(f"x: expected a floating type, got {side.dtype}")
-        if is_uninitialized_parameter(self.lin.weight):
-            self.lin(source[:0])
+        wanted = self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels, self.in_channels)
+        _check_features(source, wanted[0])
+        if target is not source:
+            _check_features(target, wanted[1])
         weight = self.lin.weight
+        if is_uninitialized_parameter(weight):
+            self.lin(source[:0])
+            weight = self.lin.weight
         if source.dtype != weight.dtype and not torch.is_autocast_enabled(source.device.type):
             raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {source.dtype}")
         if source.device != weight.device:
-            raise ValueError(
-                f"x: expected device {weight.device} like the layer's weights, got {source.device}"
-            )
+            raise ValueError(f"x: expected device {weight.device} like the layer's weights, got {source.device}")
         return source, target
 
     def _check_edge_attr(self, graph: Graph) -> None:
@@ -211,40 +207,47 @@ class LMGConv(MessagePassing):
         alpha = self.coefficients(x, h, graph)
         return F.dropout(alpha, self.dropout, self.training), h[0]
 
-    def _fused(self, x: Pair, return_attention_weights: bool | None) -> bool:
+    def _fusable(self) -> bool:
         """Whether no coefficient has to be stored on its own."""
         return (
             type(self.coefficients) is LMGC
             and self.combine != "concat"
-            and not return_attention_weights
             and not (self.training and self.dropout > 0)
         )
 
     def _forward_fused(self, x: Pair, graph: Graph) -> Tensor:
         coefficients: Any = self.coefficients
         edge = coefficients.edge_term(graph)
+        bias, mean = self.bias, self.combine == "mean"
         if x[0] is x[1] and self.lin_dst is None:
-            out = lmgc(x[0], self.lin.weight, coefficients.att, graph, coefficients.negative_slope, edge)
+            inner = None if mean else bias
+            slope = coefficients.negative_slope
+            out = lmgc(x[0], self.lin.weight, coefficients.att, graph, slope, edge, inner)
+            if not mean:
+                return out
         else:
             h = self._maps(x)
             s, t = coefficients.scores(h)
             out = propagate_tanh(s, t, h[0], graph, edge)
-        return out / self.heads if self.combine == "mean" else out
+        out = out / self.heads if mean else out
+        return out if bias is None else out + bias
 
-    def _explained(self) -> bool:
+    def _looked_at(self) -> bool:
         """Whether someone looks at the messages: an explainer or a hook."""
-        hooks = (self._propagate_forward_pre_hooks, self._propagate_forward_hooks,
-                 self._message_forward_pre_hooks, self._message_forward_hooks)  # fmt: skip
-        return bool(self.explain) or any(hooks)
-
-    def _by_messages(self, x: Pair, graph: Graph) -> Pair:
-        """PyG's own message passing in the given edge order: slower, but explainers see every message."""
-        alpha, h = self._alpha(x, graph)
-        order = _given_order(graph)
-        out: Tensor = self.propagate(
-            graph.edge_index[:, order], h=h, alpha=alpha[order], size=(graph.num_src, graph.num_dst)
+        return bool(
+            self._explain
+            or self._propagate_forward_pre_hooks
+            or self._propagate_forward_hooks
+            or self._message_forward_pre_hooks
+            or self._message_forward_hooks
         )
-        return out, alpha
+
+    def _by_messages(self, alpha: Tensor, h: Tensor, graph: Graph) -> Tensor:
+        """PyG's own message passing in the given edge order: slower, but explainers see every message."""
+        order = _given_order(graph)
+        size = (graph.num_src, graph.num_dst)
+        out: Tensor = self.propagate(graph.edge_index[:, order], h=h, alpha=alpha[order], size=size)
+        return out
 
     def message(self, h_j: Tensor, alpha: Tensor) -> Tensor:
         return layout.message(self.coefficients.layout, self.combine, alpha, h_j)
@@ -252,6 +255,15 @@ class LMGConv(MessagePassing):
     def __repr__(self) -> str:
         name = type(self.coefficients).__name__
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, coefficients={name})"
+
+
+def _check_features(x: Tensor, channels: int) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(x).__name__}")
+    if x.dim() != 2 or channels not in (-1, x.size(1)):
+        raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"x: expected a floating type, got {x.dtype}")
 
 
 def _given_order(graph: Graph) -> Tensor:

@@ -67,9 +67,15 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, graph: Graph, edge: Tensor |
 
 
 def lmgc(
-    x: Tensor, weight: Tensor, att: Tensor, graph: Graph, slope: float = 0.2, edge: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    att: Tensor,
+    graph: Graph,
+    slope: float = 0.2,
+    edge: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """The paper's layer (eq. 12) as one function of x: transform, scores, and the sum over K graphs.
+    """The paper's layer (eq. 12) as one function of x: transform, scores, the sum over K graphs, bias.
 
     Args:
         x: ``[N, F]`` features.
@@ -78,34 +84,43 @@ def lmgc(
         graph: the graph.
         slope: of the LeakyReLU.
         edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
+        bias: ``[C]``.
 
     Returns:
         ``[N, C]``.
     """
+    _check_rows("x", x, (graph.num_nodes, "F"), graph)
+    _check_rows("weight", weight, ("K·C", x.size(1)), graph)
+    _check_rows("att", att, ("2K", weight.size(0)), graph)
     heads = att.size(0) // 2
-    fusable = native.available(x) and not torch.is_autocast_enabled(x.device.type)
-    if fusable and not torch.compiler.is_compiling():
-        _check_rows("x", x, (graph.num_nodes, weight.size(1)), graph)
-        x, weight, att = _same_dtype(x=x, weight=weight, att=att)
-        if edge is not None:
-            _check_rows("edge", edge, (graph.num_edges, heads), graph)
-            x, edge = _same_dtype(x=x, edge=edge)
-        out: Tensor = functions.Layer.apply(x, weight, att, edge, graph, slope)
-        return out
-    h = torch.nn.functional.linear(x, weight)
-    s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
-    return propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
+    if 2 * heads != att.size(0) or weight.size(0) % heads:
+        raise ValueError(f"att: expected shape [2K, K·C] with K·C = {weight.size(0)}, got {list(att.shape)}")
+    if edge is not None:
+        _check_rows("edge", edge, (graph.num_edges, heads), graph)
+    if bias is not None:
+        _check_rows("bias", bias, (weight.size(0) // heads,), graph)
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
+        h = torch.nn.functional.linear(x, weight)
+        s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
+        out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
+        return out if bias is None else out + bias
+    for name, value in (("weight", weight), ("att", att), ("edge", edge), ("bias", bias)):
+        if value is not None and value.dtype != x.dtype:
+            raise TypeError(f"{name}: expected {x.dtype} like x, got {value.dtype}")
+    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope)
+    return fused
 
 
 def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
-    fits = value.dim() == len(shape) and all(
-        isinstance(want, str) or have == want for have, want in zip(value.shape, shape, strict=True)
-    )
+    found = value.shape
+    fits = len(found) == len(shape)
+    for have, want in zip(found, shape, strict=False):
+        fits = fits and (have == want or isinstance(want, str))
     if not fits:
         wanted = ", ".join(str(size) for size in shape)
-        raise ValueError(f"{name}: expected shape [{wanted}], got {list(value.shape)}")
+        raise ValueError(f"{name}: expected shape [{wanted}], got {list(found)}")
     if not value.dtype.is_floating_point:
         raise TypeError(f"{name}: expected a floating type, got {value.dtype}")
     if value.device != graph.device:

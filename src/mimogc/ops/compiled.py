@@ -115,9 +115,7 @@ def _propagate_tanh_grad(
     if native.available(h):
         s, t, h, g = s.contiguous(), t.contiguous(), h.contiguous(), g.contiguous()
         score = None if score is None else score.contiguous()
-        grad_s, grad_t = torch.empty_like(s), torch.empty_like(t)
-        grad_score, grad_h = native.tanh_sum_grad(s, t, score, h, g, graph, grad_s, grad_t)
-        return grad_s, grad_t, grad_h, grad_score
+        return native.tanh_sum_grad(s, t, score, h, g, graph)
     score = s.new_zeros(graph.num_edges, s.size(1)) if score is None else score
     grad_s, grad_t, grad_h, grad_score = reference.gradients(
         lambda s, t, h, score: reference.propagate_tanh(s, t, h, score, graph), (s, t, h, score), g

@@ -90,54 +90,56 @@ class PropagateTanh(Function):
         if torch.is_grad_enabled():
             out = Propagate.apply(separable_alpha(s, t, edge, ctx.graph), h, ctx.graph, Shape.HEADS_TO_SUM)
             return *_second_order(out, (s, t, h, edge), g), None
-        grad_s, grad_t = torch.empty_like(s), torch.empty_like(t)
-        grad_edge, grad_h = native.tanh_sum_grad(s, t, edge, h, g.contiguous(), ctx.graph, grad_s, grad_t)
+        grad_s, grad_t, grad_h, grad_edge = native.tanh_sum_grad(s, t, edge, h, g.contiguous(), ctx.graph)
         return grad_s, grad_t, grad_h, grad_edge if ctx.needs_input_grad[3] else None, None
 
 
 class Layer(Function):
-    """The whole layer of the paper's eq. 12: transform, scores and sum, in one function.
+    """The whole layer of the paper's eq. 12: transform, scores, sum and bias, in one function.
 
-    x [N, F], weight [K·C, F], att [2K, K·C], edge [E, K]: out = Σ_k Ã^(k) X W^(k).
+    x [N, F], weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]: out = Σ_k Ã^(k) X W^(k) + bias.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, att: Tensor, edge: Tensor | None, graph: Graph, slope: float
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        att: Tensor,
+        edge: Tensor | None,
+        bias: Tensor | None,
+        graph: Graph,
+        slope: float,
     ) -> Tensor:
-        x, weight, att = x.contiguous(), weight.contiguous(), att.contiguous()
+        x, att = x.contiguous(), att.contiguous()
         edge = None if edge is None else edge.contiguous()
-        heads = att.size(0) // 2
-        h = torch.mm(x, weight.t())
-        st = native.scores(h, att, slope)
-        s, t = st[:, :heads], st[:, heads:]
+        h = torch.nn.functional.linear(x, weight)
         if _narrow(graph, x, h):
-            out = _narrow_sum(s, t, edge, x, weight, graph)
+            out, st = _narrow_layer(x, weight, att, edge, bias, graph, slope, h)
         else:
-            out = native.tanh_sum(s, t, edge, _heads(h, heads), graph)
-        ctx.save_for_backward(x, weight, att, edge, h, st)
+            out, st = native.layer(h, att, slope, edge, bias, graph)
+        ctx.save_for_backward(x, weight, att, edge, bias, h, st)
         ctx.graph, ctx.slope = graph, slope
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, weight, att, edge, h, st = ctx.saved_tensors
-        graph, slope = ctx.graph, ctx.slope
+        x, weight, att, edge, bias, h, st = ctx.saved_tensors
         if torch.is_grad_enabled():
-            out = _layer_by_parts(x, weight, att, edge, graph, slope)
-            return *_second_order(out, (x, weight, att, edge), g), None, None
-        heads = att.size(0) // 2
-        grad_st = torch.empty_like(st)
-        grad_edge, grad_h = native.tanh_sum_grad(
-            st[:, :heads], st[:, heads:], edge, _heads(h, heads), g.contiguous(), graph,
-            grad_st[:, :heads], grad_st[:, heads:],
-        )  # fmt: skip
-        grad_h = grad_h.view_as(h)
-        grad_att = native.scores_grad(h, att, slope, grad_st, grad_h)
-        needs_x, needs_weight, _, needs_edge, *_ = ctx.needs_input_grad
-        grad_x = torch.mm(grad_h, weight) if needs_x else None
-        grad_weight = torch.mm(grad_h.t(), x) if needs_weight else None
-        return grad_x, grad_weight, grad_att, grad_edge if needs_edge else None, None, None
+            out = _layer_by_parts(x, weight, att, edge, bias, ctx.graph, ctx.slope)
+            return *_second_order(out, (x, weight, att, edge, bias), g), None, None
+        needs_x, needs_weight, _, needs_edge, needs_bias, *_ = ctx.needs_input_grad
+        g = g.contiguous()
+        grad_h, grad_att, grad_edge = native.layer_grad(h, att, ctx.slope, edge, st, g, ctx.graph)
+        return (
+            torch.mm(grad_h, weight) if needs_x else None,
+            torch.mm(grad_h.t(), x) if needs_weight else None,
+            grad_att,
+            grad_edge if needs_edge else None,
+            g.sum(0) if needs_bias else None,
+            None,
+            None,
+        )
 
 
 # Gathering rows of x and multiplying by W afterwards reads K·C/F times fewer bytes per edge than gathering rows of h.
@@ -151,9 +153,20 @@ def _narrow(graph: Graph, x: Tensor, h: Tensor) -> bool:
     return large and graph.num_edges > 4 * graph.num_dst and x.size(1) < h.size(1)
 
 
-def _narrow_sum(s: Tensor, t: Tensor, edge: Tensor | None, x: Tensor, weight: Tensor, graph: Graph) -> Tensor:
-    """Σ_k (Ã^(k) X) W^(k), a block of rows at a time."""
-    heads, width = s.size(1), x.size(1)
+def _narrow_layer(
+    x: Tensor,
+    weight: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    bias: Tensor | None,
+    graph: Graph,
+    slope: float,
+    h: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Σ_k (Ã^(k) X) W^(k) + bias, a block of rows at a time, and the scores."""
+    heads, width = att.size(0) // 2, x.size(1)
+    st = native.scores(h, att, slope)
+    s, t = st[:, :heads], st[:, heads:]
     stacked = weight.view(heads, -1, width).transpose(1, 2).reshape(heads * width, -1)  # [K·F, C]
     out = x.new_empty(graph.num_dst, stacked.size(1))
     gathered = x.new_empty(min(_NARROW_ROWS, graph.num_dst), heads * width)
@@ -161,18 +174,18 @@ def _narrow_sum(s: Tensor, t: Tensor, edge: Tensor | None, x: Tensor, weight: Te
         rows = min(_NARROW_ROWS, graph.num_dst - first)
         native.tanh_sum_rows(s, t, edge, x, graph, Shape.SHARED_TO_HEADS, first, rows, gathered)
         torch.mm(gathered[:rows], stacked, out=out[first : first + rows])
-    return out
+    return out if bias is None else out.add_(bias), st
 
 
 def _layer_by_parts(
-    x: Tensor, weight: Tensor, att: Tensor, edge: Tensor | None, graph: Graph, slope: float
+    x: Tensor, weight: Tensor, att: Tensor, edge: Tensor | None, bias: Tensor | None, graph: Graph, slope: float
 ) -> Tensor:
     heads = att.size(0) // 2
     h = x @ weight.t()
     st = torch.nn.functional.leaky_relu(h, slope) @ att.t()
     alpha = separable_alpha(st[:, :heads], st[:, heads:], edge, graph)
     out: Tensor = Propagate.apply(alpha, _heads(h, heads), graph, Shape.HEADS_TO_SUM)
-    return out
+    return out if bias is None else out + bias
 
 
 def _heads(h: Tensor, heads: int) -> Tensor:

@@ -42,10 +42,11 @@ _ARGUMENTS = {
     "sum": "ipppiinpppn",
     "dot": "ipppiinpppn",
     "sum_grad": "ipppiinpppppn",
-    "tanh_sum": "iippiinppipppn",
-    "tanh_sum_grad": "iippppiippippppppp" + "n",
+    "tanh_sum": "iippiinppippppn",
+    "tanh_sum_grad": "iippppiippipppppppn",
     "scores": "iiirpppn",
-    "scores_grad": "iiirpppppn",
+    "layer": "ippiirppppppn",
+    "layer_grad": "ippppiirpppppppppn",
 }
 
 
@@ -101,7 +102,7 @@ def sum_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, shape: Shape) ->
 
 
 def tanh_sum(s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph) -> Tensor:
-    """[num_dst, C]: Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k) h_k(j). s and t are rows of one stride."""
+    """[num_dst, C]: Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k) h_k(j)."""
     out = h.new_empty(graph.num_dst, h.size(-1))
     tanh_sum_rows(s, t, edge, h, graph, Shape.HEADS_TO_SUM, 0, graph.num_dst, out)
     return out
@@ -113,23 +114,24 @@ def tanh_sum_rows(
     """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
     _function("tanh_sum", h.dtype)(
         first, rows, graph.rowptr.data_ptr(), graph.col.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
-        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), None, out.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
 
 
 def tanh_sum_grad(
-    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, g: Tensor, graph: Graph, grad_s: Tensor, grad_t: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients of `tanh_sum`: writes grad_s and grad_t (strided like s), returns grad_score [E, K] and grad_h."""
+    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `tanh_sum` to s, t, h and to the scores [E, K]."""
     heads, channels = s.size(1), h.size(-1)
-    grad_h, grad_score = torch.empty_like(h), h.new_empty(graph.num_edges, heads)
+    grad_s, grad_t, grad_h = torch.empty_like(s), torch.empty_like(t), torch.empty_like(h)
+    grad_score = h.new_empty(graph.num_edges, heads)
     _function("tanh_sum_grad", h.dtype)(
         graph.num_src, graph.num_dst, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(),
-        graph.rowptr.data_ptr(), heads, channels, s.data_ptr(), t.data_ptr(), s.stride(0), _pointer(edge),
+        graph.rowptr.data_ptr(), heads, channels, s.data_ptr(), t.data_ptr(), heads, _pointer(edge),
         g.data_ptr(), h.data_ptr(), grad_h.data_ptr(), grad_s.data_ptr(), grad_t.data_ptr(),
         grad_score.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    return grad_score, grad_h
+    return grad_s, grad_t, grad_h, grad_score
 
 
 def scores(h: Tensor, att: Tensor, slope: float) -> Tensor:
@@ -142,11 +144,31 @@ def scores(h: Tensor, att: Tensor, slope: float) -> Tensor:
     return out
 
 
-def scores_grad(h: Tensor, att: Tensor, slope: float, g: Tensor, grad_h: Tensor) -> Tensor:
-    """Adds the gradient of `scores` to grad_h and returns that of att."""
-    grad_att = torch.empty_like(att)
-    _function("scores_grad", h.dtype)(
-        h.size(0), h.size(1), att.size(0), slope, h.data_ptr(), att.data_ptr(), g.data_ptr(), grad_h.data_ptr(),
-        grad_att.data_ptr(), torch.get_num_threads(),
+def layer(
+    h: Tensor, att: Tensor, slope: float, edge: Tensor | None, bias: Tensor | None, graph: Graph
+) -> tuple[Tensor, Tensor]:
+    """The paper's layer from h [N, K·C]: out [N, C] and the scores st [N, 2K], targets' then sources'."""
+    nodes, width = h.shape
+    heads = att.size(0) // 2
+    st, out = h.new_empty(nodes, 2 * heads), h.new_empty(nodes, width // heads)
+    _function("layer", h.dtype)(
+        nodes, graph.rowptr.data_ptr(), graph.col.data_ptr(), heads, width // heads, slope, h.data_ptr(),
+        att.data_ptr(), _pointer(edge), _pointer(bias), st.data_ptr(), out.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    return grad_att
+    return out, st
+
+
+def layer_grad(
+    h: Tensor, att: Tensor, slope: float, edge: Tensor | None, st: Tensor, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `layer` to h, att and to the scores [E, K]."""
+    nodes, width = h.shape
+    heads = att.size(0) // 2
+    grad_st, grad_h, grad_att = torch.empty_like(st), torch.empty_like(h), torch.empty_like(att)
+    grad_score = h.new_empty(graph.num_edges, heads)
+    _function("layer_grad", h.dtype)(
+        nodes, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), graph.rowptr.data_ptr(), heads,
+        width // heads, slope, h.data_ptr(), att.data_ptr(), _pointer(edge), st.data_ptr(), g.data_ptr(),
+        grad_st.data_ptr(), grad_score.data_ptr(), grad_h.data_ptr(), grad_att.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return grad_h, grad_att, grad_score

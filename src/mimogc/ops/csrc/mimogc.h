@@ -21,35 +21,45 @@ enum MimogcShape : int32_t {
 MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
                                      int64_t num_dst, int32_t replace_loops, int32_t* out);
 
-#define MIMOGC_DECLARE(T, S)                                                                                          \
-    /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */ \
-    MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,   \
-                                   int64_t K, int64_t C, int32_t shape, const T* alpha, const T* h, T* out,           \
-                                   int32_t threads);                                                                  \
-    /* out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [N, C], or [N, K, C] with kHeadsToHeads. */            \
-    MIMOGC_API void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
-                                   int64_t K, int64_t C, int32_t shape, const T* g, const T* h, T* out,               \
-                                   int32_t threads);                                                                  \
-    /* Both gradients of mimogc_sum in one pass over the sources: grad_h and grad_alpha from g. */                    \
-    MIMOGC_API void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row,                   \
-                                        const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,     \
-                                        const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);           \
-    /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;    \
-       u [E, K] may be null. kHeadsToSum writes out [N, C]; kSharedToHeads writes out [rows, K, C]. */                \
-    MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,       \
-                                        int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,  \
-                                        const T* u, const T* h, T* out, int32_t threads);                             \
-    /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */              \
-    MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                         \
-        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,             \
-        const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g,  \
-        const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int32_t threads);                                 \
-    /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                       \
-    MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,   \
-                                      int32_t threads);                                                               \
-    /* Its gradients: grad_h is added to, grad_v [M, width] is written. */                                            \
-    MIMOGC_API void mimogc_scores_grad_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v,      \
-                                           const T* g, T* grad_h, T* grad_v, int32_t threads);
+#define MIMOGC_DECLARE(T, S)                                                                                           \
+    /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */  \
+    MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,    \
+                                   int64_t K, int64_t C, int32_t shape, const T* alpha, const T* h, T* out,            \
+                                   int32_t threads);                                                                   \
+    /* out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [N, C], or [N, K, C] with kHeadsToHeads. */             \
+    MIMOGC_API void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,    \
+                                   int64_t K, int64_t C, int32_t shape, const T* g, const T* h, T* out,                \
+                                   int32_t threads);                                                                   \
+    /* Both gradients of mimogc_sum in one pass over the sources: grad_h and grad_alpha from g. */                     \
+    MIMOGC_API void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row,                    \
+                                        const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,      \
+                                        const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);            \
+    /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;     \
+       u [E, K] may be null, and so may bias [C], which is added. kHeadsToSum writes out [N, C]; kSharedToHeads writes \
+       out [rows, K, C]. */                                                                                            \
+    MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,        \
+                                        int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,   \
+                                        const T* u, const T* h, const T* bias, T* out, int32_t threads);               \
+    /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */               \
+    MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                          \
+        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
+        const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g,   \
+        const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int32_t threads);                                  \
+    /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                        \
+    MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,    \
+                                      int32_t threads);                                                                \
+    /* Its gradients: grad_h is added to, grad_v [M, width] is written. */                                             \
+    MIMOGC_API void mimogc_scores_grad_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v,       \
+                                           const T* g, T* grad_h, T* grad_v, int32_t threads);                         \
+    /* The paper's layer on h [N, K, C]: st [N, 2K] = scores with att [2K, K·C], then mimogc_tanh_sum. */              \
+    MIMOGC_API void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C,       \
+                                     T slope, const T* h, const T* att, const T* u, const T* bias, T* st, T* out,      \
+                                     int32_t threads);                                                                 \
+    /* Its gradients; grad_st [N, 2K] and grad_score [E, K] are room to work in, grad_score also that of u. */         \
+    MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
+                                          const int32_t* rowptr, int64_t K, int64_t C, T slope, const T* h,            \
+                                          const T* att, const T* u, const T* st, const T* g, T* grad_st,               \
+                                          T* grad_score, T* grad_h, T* grad_att, int32_t threads);
 
 MIMOGC_DECLARE(float, f32)
 MIMOGC_DECLARE(double, f64)

@@ -33,7 +33,7 @@ void fill_alpha(const Neighbours& nb, int64_t K, const T* own, const T* other, i
 
 template <class T>
 void tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32_t* col, int64_t K, int64_t C, int32_t shape,
-              const T* s, const T* t, int64_t stride, const T* u, const T* h, T* out, int threads) {
+              const T* s, const T* t, int64_t stride, const T* u, const T* h, const T* bias, T* out, int threads) {
     ptr += first;
     const int64_t last = ptr[rows];
     for_rows<T>(ptr, rows, (last - ptr[0]) * K * C, threads, [&](int64_t i, std::vector<T>& scratch) {
@@ -41,11 +41,15 @@ void tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32_t* co
         scratch.resize(nb.count * K);
         T* a = scratch.data();
         fill_alpha<T>(nb, K, s + (first + i) * stride, t, stride, u ? u + ptr[i] * K : nullptr, nullptr, a);
-        if (shape == kHeadsToSum)
-            sum_heads<T>(nb, K, C, a, h, out + (first + i) * C);
-        else
+        if (shape == kHeadsToSum) {
+            T* target = out + (first + i) * C;
+            sum_heads<T>(nb, K, C, a, h, target);
+            if (bias)
+                for (int64_t c = 0; c < C; c++) target[c] += bias[c];
+        } else {
             for_heads(K,
                       [&](auto KB, int64_t k) { sum_shared<T, KB>(nb, C, a + k, K, h, C, out + (i * K + k) * C, C); });
+        }
     });
 }
 
@@ -89,8 +93,8 @@ void tanh_sum_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, cons
 #define MIMOGC_DEFINE(T, S)                                                                                            \
     void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,        \
                              int64_t C, int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h, \
-                             T* out, int32_t threads) {                                                                \
-        mimogc::tanh_sum<T>(first, rows, rowptr, col, K, C, shape, s, t, stride, u, h, out, threads);                  \
+                             const T* bias, T* out, int32_t threads) {                                                 \
+        mimogc::tanh_sum<T>(first, rows, rowptr, col, K, C, shape, s, t, stride, u, h, bias, out, threads);            \
     }                                                                                                                  \
     void mimogc_tanh_sum_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row,         \
                                   const int32_t* edge, const int32_t* rowptr, int64_t K, int64_t C, const T* s,        \
