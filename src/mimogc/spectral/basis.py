@@ -158,7 +158,7 @@ def _dense(adjacency: scipy.sparse.csr_array, laplacian: str) -> tuple[Array, Ar
         return np.zeros(0), np.zeros((0, 0))
     diagonal = np.ones(len(matrix)) if laplacian == "normalized" else -matrix.sum(axis=1)
     matrix[np.diag_indices_from(matrix)] += diagonal
-    values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
+    values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
     return values, vectors
 
 
@@ -195,14 +195,19 @@ def _canonical(values: Array, vectors: Array) -> tuple[Array, Array]:
 
 
 def _pivoted(space: Array) -> Array:
-    """The basis of an eigenspace that Gram-Schmidt gives on the columns of its projector, largest first."""
-    rows = space.copy()  # [N, M]: the projector's columns in the coordinates of `space`
-    m = rows.shape[1]
-    rotation = np.zeros((m, m))
+    """The basis of an eigenspace that Gram-Schmidt gives on the columns of its projector, largest first.
+
+    What remains after each step is again a projector, so the largest norm never falls below 1/N.
+    """
+    n, m = space.shape
+    rotation, basis = np.zeros((m, m)), np.zeros((n, m))
+    norms = np.einsum("ij,ij->i", space, space)  # the projector's diagonal
     for step in range(m):
-        norms = np.einsum("ij,ij->i", rows, rows)
         pivot = int(np.argmax(norms >= norms.max() * (1 - _TIE)))
-        direction = rows[pivot] - rotation[:, :step] @ (rotation[:, :step].T @ rows[pivot])
+        done, direction = rotation[:, :step], space[pivot]
+        for _ in range(2):  # once more for orthogonality to the last digit
+            direction = direction - done @ (done.T @ direction)
         rotation[:, step] = direction / np.linalg.norm(direction)
-        rows -= np.outer(rows @ rotation[:, step], rotation[:, step])
-    return np.asarray(space @ rotation)
+        basis[:, step] = space @ rotation[:, step]
+        norms -= basis[:, step] ** 2
+    return basis
