@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mimogc.experiments.batched import METHODS, Batched, Problem
+from mimogc.experiments.batched import METHODS, Batched, Problem, log_grid, train
 from mimogc.experiments.run import Outcome, Record, Run, hparams
 from mimogc.experiments.study import Context, Options, UsageError, complete
 from mimogc.experiments.universality import (
@@ -18,9 +18,7 @@ from mimogc.experiments.universality import (
     STUDY,
     closed_form_error,
     initial_layer,
-    log_grid,
     problem,
-    train,
     train_runs,
 )
 
@@ -126,13 +124,17 @@ def test_a_run_has_the_same_bits_alone_and_in_any_batch(method: str) -> None:
     assert together[3].metrics["mse"] != together[4].metrics["mse"]
 
 
-def test_a_run_that_diverges_is_a_result_and_leaves_the_others_alone() -> None:
-    wild, tame = train_runs([run_of("gin", lr=1e30), run_of("gin")], silent)
-    assert wild.status == "diverged"
-    assert not math.isfinite(wild.metrics["final_mse"])
-    assert math.isfinite(wild.metrics["mse"])  # of the steps before
-    assert tame.status == "done"
-    assert tame.metrics == train_runs([run_of("gin")], silent)[0].metrics
+@pytest.mark.parametrize("method", STUDY.methods)
+def test_a_run_that_diverges_is_a_result_and_leaves_the_others_alone(method: str) -> None:
+    tame = [run_of(method, seed=seed) for seed in range(3)]
+    outcomes = train_runs([run_of(method, lr=1e30), *tame, run_of(method, lr=1e30, seed=1)], silent)
+    for wild in (outcomes[0], outcomes[-1]):
+        assert wild.status == "diverged"
+        assert not math.isfinite(wild.metrics["final_mse"])
+        assert math.isfinite(wild.metrics["mse"])  # of the steps before
+    for outcome, alone in zip(outcomes[1:-1], train_runs(tame, silent), strict=True):
+        assert outcome.status == "done"
+        assert outcome.metrics == alone.metrics
 
 
 def test_acm_reaches_the_least_squares_solution_and_no_less() -> None:
@@ -209,7 +211,7 @@ def test_steps_below_one_are_refused() -> None:
 def test_execute_answers_in_the_order_of_the_batch_and_tells_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mimogc.experiments.universality.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("mimogc.experiments.batched.training.PROGRESS_SECONDS", 0.0)
     told: list[float] = []
     context = Context(lambda fraction, metrics: told.append(fraction), tmp_path)
     batch = (run_of("acm", "n16", seed=1), run_of("acm", "n64-decay"), run_of("acm", "n64"))
