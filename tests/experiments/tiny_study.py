@@ -1,4 +1,9 @@
-"""A real, tiny study for the tests of the engine: least squares by gradient descent, a dozen short trainings."""
+"""A real, tiny study for the tests of the engine: least squares by gradient descent, a dozen short trainings.
+
+It obeys three variables of the environment, which are no part of a run's identity: ``TINY_SECONDS`` is the time a
+run takes at least, so that a test can strike in the middle; ``TINY_TRACE`` a file that gets a line when a run
+starts and ends; ``TINY_FAIL`` a method that raises.
+"""
 
 import os
 import time
@@ -11,18 +16,18 @@ from mimogc.experiments.study import Cell, Context, Options, Study
 
 
 class LeastSquares(Study):
+    """Two methods, two learning rates and three seeds; the seeds of a setting are a batch."""
+
     name = "least-squares"
-    title = "least squares, for tests"
+    title = "Least squares"
     methods = ("sgd", "adam")
     datasets = ("gaussian",)
     variants = ("plain",)
-    # pause: seconds per batch, so that a test can strike in the middle; trace: a file that gets a line per training
-    extras: Mapping[str, Scalar] = {"steps": 200, "pause": 0.0, "trace": "", "fail": ""}
+    extras: Mapping[str, Scalar] = {"steps": 100, "momentum": 0.0, "centred": False}
 
     def runs(self, options: Options) -> list[Run]:
-        extras = dict(options.extras)
         return [
-            Run(self.name, dataset, method, variant, hparams(lr=lr, **extras), 0, seed)
+            Run(self.name, dataset, method, variant, hparams(lr=lr, **dict(options.extras)), 0, seed)
             for dataset in options.datasets
             for method in options.methods
             for variant in options.variants
@@ -37,51 +42,78 @@ class LeastSquares(Study):
         return [tuple(group) for group in groups.values()]
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
-        return [self._train(run, i / len(batch), len(batch), context) for i, run in enumerate(batch)]
-
-    def _train(self, run: Run, done: float, size: int, context: Context) -> Outcome:
-        values = dict(run.hparams)
-        if run.method == values["fail"]:
-            raise RuntimeError("asked to fail")
-        _trace(str(values["trace"]), f"start {run.id} {os.getpid()}")
-        start = time.perf_counter()
-        generator = torch.Generator().manual_seed(run.seed)
-        a = torch.randn(40, 12, generator=generator)
-        y = torch.randn(40, 3, generator=generator)
-        w = torch.zeros(12, 3, requires_grad=True)
-        optimiser = (torch.optim.SGD if run.method == "sgd" else torch.optim.Adam)(
-            [w], lr=float(values["lr"])
-        )
-        steps = int(values["steps"])
-        losses: list[float] = []
-        for step in range(steps):
-            optimiser.zero_grad()
-            loss = (a @ w - y).square().mean() + 1e-3 * torch.rand(())  # the global generator takes part too
-            loss.backward()
-            optimiser.step()
-            losses.append(loss.item())
-            context.progress(done + (step + 1) / steps / size, {"loss": losses[-1]})
-            time.sleep(float(values["pause"]) / size / steps)
-        _trace(str(values["trace"]), f"end {run.id} {os.getpid()}")
-        diverged = not torch.isfinite(loss)
-        return Outcome(
-            {"loss": losses[-1]},
-            {"loss": losses[::20]},
-            time.perf_counter() - start,
-            "diverged" if diverged else "done",
-        )
+        outcomes = []
+        for i, run in enumerate(batch):
+            _trace(f"start {run.id}")
+            outcomes.append(train(run))
+            context.progress((i + 1) / len(batch), outcomes[-1].metrics)
+            time.sleep(float(os.environ.get("TINY_SECONDS", "0")))
+            _trace(f"end {run.id}")
+        return outcomes
 
     def select(self, records: Sequence[Record]) -> list[Record]:
         return list(records)
 
     def aggregate(self, records: Sequence[Record]) -> list[Cell]:
-        return []
+        cells = []
+        for method in self.methods:
+            losses = [record.outcome.metrics["loss"] for record in records if record.run.method == method]
+            if losses:
+                values = torch.tensor(losses, dtype=torch.float64)
+                mean, std = values.mean().item(), values.std(correction=0).item()
+                cells.append(Cell("gaussian", method, "plain", "loss", mean, std, len(losses), 6, ()))
+        return cells
 
 
-def _trace(path: str, line: str) -> None:
+class Refined(LeastSquares):
+    """The same, then the best learning rate of each method again with ten times the steps."""
+
+    name = "refined"
+
+    def follow_up(self, options: Options, records: Sequence[Record]) -> list[Run]:
+        first = [record for record in records if dict(record.run.hparams)["steps"] == 100]
+        runs = []
+        for method in options.methods:
+            mine = [record for record in first if record.run.method == method]
+            best = min(mine, key=lambda record: record.outcome.metrics["loss"]).run
+            values = {**dict(best.hparams), "steps": 1000}
+            runs.append(Run(self.name, "gaussian", method, "plain", hparams(**values), 0, best.seed))
+        return runs
+
+
+def train(run: Run) -> Outcome:
+    if run.method == os.environ.get("TINY_FAIL"):
+        raise RuntimeError("asked to fail\nwith more to say")
+    start = time.perf_counter()
+    values = dict(run.hparams)
+    generator = torch.Generator().manual_seed(run.seed)
+    a = torch.randn(40, 12, generator=generator)
+    y = torch.randn(40, 3, generator=generator)
+    w = torch.zeros(12, 3, requires_grad=True)
+    rule = torch.optim.SGD if run.method == "sgd" else torch.optim.Adam
+    optimiser = rule([w], lr=float(values["lr"]))
+    losses: list[float] = []
+    for _ in range(int(values["steps"])):
+        optimiser.zero_grad()
+        loss = (a @ w - y).square().mean() * (
+            1 + 1e-3 * torch.rand(())
+        )  # the global generator takes part too
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    finite = torch.isfinite(loss).item()
+    curves = {"loss": losses[::20]}
+    return Outcome(
+        {"loss": losses[-1]}, curves, time.perf_counter() - start, "done" if finite else "diverged"
+    )
+
+
+def _trace(line: str) -> None:
+    path = os.environ.get("TINY_TRACE")
     if path:
         with open(path, "a") as file:
-            file.write(line + "\n")
+            file.write(f"{line} {os.getpid()}\n")
 
 
 STUDY = LeastSquares()
+REFINED = Refined()

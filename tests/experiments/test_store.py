@@ -1,0 +1,204 @@
+"""The store: nothing is lost, nothing is half there, one writer, and clear words about a file that is not ours."""
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mimogc.experiments.run import Outcome, Record, Run, hparams
+from mimogc.experiments.store import Store, StoreError
+
+
+def record(seed: int = 0, loss: float = 0.5, study: str = "study") -> Record:
+    run = Run(study, "data", "method", "plain", hparams(lr=0.1, name="x", on=True), 0, seed)
+    return Record(
+        run, "done", Outcome({"loss": loss}, {"loss": [1.0, loss]}, 1.25), {"torch": "2"}, "2026-01-01"
+    )
+
+
+def failed(seed: int = 0) -> Record:
+    return replace(record(seed), status="failed", outcome=Outcome(), error="ValueError: no\ntrace")
+
+
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+    written = [record(0), record(1, 1e-300), record(2, 0.1 + 0.2), record(3, study="other")]
+    with Store(tmp_path / "runs.db", write=True) as store:
+        store.add(written[:2])
+        store.add(written[2:])
+    with Store(tmp_path / "runs.db") as store:
+        assert store.records() == written
+        assert store.records("study") == written[:3]
+
+
+def test_divergence_comes_back(tmp_path: Path) -> None:
+    values = [math.nan, math.inf, -math.inf]
+    outcome = Outcome(dict(zip("abc", values, strict=True)), {"loss": values}, 1.0, "diverged")
+    with Store(tmp_path / "runs.db", write=True) as store:
+        store.add([replace(record(), status="diverged", outcome=outcome)])
+        back = store.records()[0]
+    assert back.status == back.outcome.status == "diverged"
+    for numbers in (list(back.outcome.metrics.values()), back.outcome.curves["loss"]):
+        assert math.isnan(numbers[0])
+        assert numbers[1:] == values[1:]
+
+
+def test_the_table_is_readable_without_the_library(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db", write=True) as store:
+        store.add([record(7)])
+    db = sqlite3.connect(tmp_path / "runs.db")
+    rows = db.execute("SELECT id, seed, json_extract(metrics, '$.loss') FROM runs").fetchall()
+    assert rows == [(record(7).run.id, 7, 0.5)]
+    assert [row[5] for row in db.execute("PRAGMA table_info(runs)") if row[1] == "id"] == [
+        1
+    ]  # the primary key
+
+
+def test_failures_are_shown_until_the_run_is_done(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db", write=True) as store:
+        store.add([failed(0), failed(1)])
+        store.add([failed(0)])
+        assert store.failures() == [failed(1), failed(0)]
+        assert store.records() == []
+        store.add([record(0)])
+        assert store.failures() == [failed(1)]
+        assert store.records() == [record(0)]
+
+
+def test_a_batch_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db", write=True) as store:
+        store.add([record(0)])
+        with pytest.raises(StoreError, match="UNIQUE"):
+            store.add([record(1), record(2), record(0)])
+        assert store.records() == [record(0)]
+        store.add([record(1)])
+
+
+CHILD = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from test_store import record
+from mimogc.experiments.store import Store
+store = Store({path!r}, write=True)
+store.add([record(0)])
+if {half}:
+    db = store._db
+    db.execute("PRAGMA cache_size = 1")  # so that the open transaction reaches the file
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("UPDATE runs SET metrics = ?", ("x" * 100_000,))
+    db.execute("CREATE TABLE half AS SELECT * FROM runs")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def holder(path: Path, half: bool = False) -> subprocess.Popen[str]:
+    code = CHILD.format(tests=str(Path(__file__).parent), path=str(path), half=half)
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def test_one_writer_until_it_is_dead(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    child = holder(path)
+    try:
+        with pytest.raises(StoreError, match=rf"another run \(process {child.pid}\) is writing"):
+            Store(path, write=True)
+        with Store(path) as reader:
+            assert reader.records() == [record(0)]
+    finally:
+        child.kill()
+        child.wait()
+    with Store(path, write=True) as store:
+        store.add([record(1)])
+
+
+def test_kill_in_a_transaction_leaves_the_state_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    child = holder(path, half=True)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert (tmp_path / "runs.db-journal").exists()
+    with Store(path) as reader:
+        assert reader.records() == [record(0)]
+    with Store(path, write=True) as store:
+        store.add([record(1)])
+        assert store.records() == [record(0), record(1)]
+
+
+def test_reading_does_not_stop_the_writer(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with Store(path, write=True) as writer:
+        writer.add([record(0)])
+        with Store(path) as reader:
+            assert len(reader.records()) == 1
+            writer.add([record(1)])
+            assert len(reader.records()) == 2
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    Store(tmp_path / "runs.db", write=True).close()
+    with Store(tmp_path / "runs.db") as reader, pytest.raises(StoreError, match="readonly"):
+        reader.add([record()])
+
+
+def foreign(path: Path) -> None:
+    sqlite3.connect(path).executescript("CREATE TABLE runs (id TEXT); CREATE TABLE cats (name TEXT)")
+
+
+def newer(path: Path) -> None:
+    Store(path, write=True).close()
+    sqlite3.connect(path).execute("PRAGMA user_version = 2")
+
+
+def corrupt(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+
+
+def truncated(path: Path) -> None:
+    with Store(path, write=True) as store:
+        store.add([record(seed) for seed in range(50)])
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (foreign, "of another program"),
+        (newer, "has format 2; this version of mimogc knows format 1"),
+        (corrupt, "not a database"),
+        (truncated, "malformed"),
+    ],
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_a_file_that_is_not_a_store(tmp_path: Path, spoil: object, message: str, write: bool) -> None:
+    path = tmp_path / "runs.db"
+    assert callable(spoil)
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=message) as caught, Store(path, write=write) as store:
+        store.records()
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    path.touch()  # what a writer leaves that is killed before its first transaction
+    with Store(path) as reader:
+        assert reader.records() == reader.failures() == []
+    with Store(path, write=True) as store:
+        store.add([record()])
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_place_that_cannot_be_written(write: bool) -> None:
+    with pytest.raises(StoreError, match=r"/proc/runs.db"):
+        Store("/proc/runs.db", write=write)
