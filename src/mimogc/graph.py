@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import TypeVar, cast
 
 import torch
@@ -24,18 +23,19 @@ class Graph:
     Edges are sorted by (destination, source); duplicate edges are kept and add up.
     """
 
+    # No name begins with another one: torch.export confuses such fields.
     rowptr: Tensor  # [num_dst + 1] int32: the edges into node i are rowptr[i] .. rowptr[i + 1]
-    col: Tensor  # [E] int32: the source of each edge
+    sources: Tensor  # [E] int32: the source of each edge
     position: Tensor  # [E] int32: where each edge stood in the given edge_index, -1 for an added self-loop
     colptr: Tensor  # [num_src + 1] int32: the same graph by source
-    row: Tensor  # [E] int32: the destination of each edge, in the order by source
-    edge: Tensor  # [E] int32: the edge (in the order by destination) at each place of the order by source
+    targets: Tensor  # [E] int32: the destination of each edge, in the order by source
+    slot: Tensor  # [E] int32: where each edge of the order by source is in the order by destination
     num_src: int
     num_dst: int
     edge_attr: Tensor | None = None  # [E, ...] in the graph's own edge order
     looped: bool = False  # exactly one self-loop per node
     extra: Tensor | None = None  # [E] bool: loops that stand for the identity and are no part of A
-    _cache: dict[object, object] = field(default_factory=dict)
+    _cache: dict[object, object] = field(default_factory=dict, init=False)
 
     @staticmethod
     def from_edge_index(
@@ -60,7 +60,7 @@ class Graph:
         arrays = sort_edges(src, dst, num_src, num_dst, add_self_loops)
         if edge_attr is not None:
             _check_edge_attr(edge_attr, edge_index)
-            edge_attr = _sorted_attributes(edge_attr, *arrays[:3])
+            edge_attr = _sorted_attributes(edge_attr, *arrays[:3], add_self_loops)
         return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
 
     @property
@@ -75,7 +75,7 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        return self.col.size(0)
+        return self.sources.size(0)
 
     @property
     def is_bipartite(self) -> bool:
@@ -85,45 +85,48 @@ class Graph:
     def device(self) -> torch.device:
         return self.rowptr.device
 
-    @cached_property
+    # Not functools.cached_property: torch.compile cannot look into it.
+    @property
     def src(self) -> Tensor:
         """[E] the source of each edge, in the graph's own order."""
-        return self.col.long()
+        return self._once("src", self.sources.long)
 
-    @cached_property
+    @property
     def dst(self) -> Tensor:
         """[E] the destination of each edge, ascending."""
-        nodes = torch.arange(self.num_dst, device=self.device)
-        return torch.repeat_interleave(nodes, self.in_degree, output_size=self.num_edges)
 
-    @cached_property
+        def compute() -> Tensor:
+            nodes = torch.arange(self.num_dst, device=self.device)
+            return torch.repeat_interleave(nodes, self.in_degree, output_size=self.num_edges)
+
+        return self._once("dst", compute)
+
+    @property
     def perm(self) -> Tensor:
         """[E] position of each edge in the given edge_index, -1 for an added self-loop."""
-        return self.position.long()
+        return self._once("perm", self.position.long)
 
     @property
     def edge_index(self) -> Tensor:
         """[2, E] in the graph's own order."""
         return torch.stack([self.src, self.dst])
 
-    @cached_property
+    @property
     def in_degree(self) -> Tensor:
         """[num_dst] number of edges into each node."""
-        return self.rowptr.diff().long()
+        return self._once("in_degree", lambda: self.rowptr.diff().long())
 
-    @cached_property
+    @property
     def out_degree(self) -> Tensor:
         """[num_src] number of edges out of each node."""
-        return self.colptr.diff().long()
+        return self._once("out_degree", lambda: self.colptr.diff().long())
 
-    @cached_property
+    @property
     def is_undirected(self) -> bool:
         """Whether every edge has its reverse, with the same multiplicity."""
         # Both orders are sorted within a node, so a symmetric graph has equal arrays.
         return (
-            not self.is_bipartite
-            and torch.equal(self.rowptr, self.colptr)
-            and torch.equal(self.col, self.row)
+            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.sources, self.targets)
         )
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
@@ -161,7 +164,7 @@ class Graph:
             return self
         return self._once("with_identity", lambda: self._with_loops(replace_existing=False))
 
-    @cached_property
+    @property
     def identity(self) -> Tensor:
         """[E] bool: the edges that stand for the identity, see `with_identity`."""
         if self.extra is None and not self.looped:
@@ -181,7 +184,7 @@ class Graph:
         position = torch.where(added, -1, position)
         attributes = self.edge_attr
         if attributes is not None:
-            attributes = _sorted_attributes(attributes, rowptr, col, position)
+            attributes = _sorted_attributes(attributes, rowptr, col, position, True)
         if self.num_edges:
             position = torch.where(added, -1, self.position[torch.where(added, 0, local)])
         arrays = (rowptr, col, position, colptr, row, edge)
@@ -203,9 +206,9 @@ class Graph:
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""
-        moved = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved = {name: value.to(device) for name, value in moved.items() if isinstance(value, Tensor)}
-        return replace(self, **moved, _cache={})
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved = {name: value.to(device) for name, value in arrays.items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
@@ -215,6 +218,9 @@ class Graph:
     def __repr__(self) -> str:
         nodes = f"{self.num_src}→{self.num_dst}" if self.is_bipartite else str(self.num_dst)
         return f"{type(self).__name__}(num_nodes={nodes}, num_edges={self.num_edges})"
+
+
+torch.export.register_dataclass(Graph)
 
 
 def _check_edge_index(edge_index: Tensor) -> None:
@@ -251,19 +257,19 @@ def _check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
         )
 
 
-def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor) -> Tensor:
+def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor, loops: bool) -> Tensor:
     """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
-    added = position < 0
-    if not edge_attr.size(0):
-        return edge_attr.new_zeros(col.size(0), *edge_attr.shape[1:])
-    known = edge_attr[position.clamp(min=0).long()]
-    if not bool(added.any()):
-        return known
-    num_dst = rowptr.size(0) - 1
-    dst = torch.repeat_interleave(torch.arange(num_dst, device=col.device), rowptr.diff().long())
-    other = dst != col
-    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:]).index_add(0, dst[other], known[other])
+    if not loops:
+        return edge_attr[position.long()]
     ones = [1] * (edge_attr.dim() - 1)
-    count = torch.bincount(dst[other], minlength=num_dst).clamp(min=1).to(edge_attr.dtype)
+    num_dst = rowptr.size(0) - 1
+    padded = torch.cat([edge_attr, edge_attr.new_zeros(1, *edge_attr.shape[1:])])  # position -1 reads zero
+    known = padded[position.long()]
+    degree = rowptr.diff().long()
+    dst = torch.repeat_interleave(torch.arange(num_dst, device=col.device), degree, output_size=col.size(0))
+    other = (dst != col).to(edge_attr.dtype)
+    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
+    total = total.index_add(0, dst, known * other.view(-1, *ones))
+    count = other.new_zeros(num_dst).index_add(0, dst, other).clamp(min=1)
     mean = total / count.view(-1, *ones)
-    return torch.where(added.view(-1, *ones), mean[dst], known)
+    return torch.where((position < 0).view(-1, *ones), mean[dst], known)

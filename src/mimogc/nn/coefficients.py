@@ -338,7 +338,9 @@ class Free(Coefficients):
         if isinstance(self.weight, UninitializedParameter):
             self.weight.materialize((graph.num_edges, self.heads), device=h[0].device, dtype=h[0].dtype)
             self.reset_parameters()
-        if self.weight.size(0) != graph.num_edges:
+        if torch.compiler.is_compiling():
+            torch._check(self.weight.size(0) == graph.num_edges)
+        elif self.weight.size(0) != graph.num_edges:
             raise ValueError(
                 f"graph: these free coefficients belong to a graph of {self.weight.size(0)} edges "
                 f"(self-loops included), got one of {graph.num_edges}"

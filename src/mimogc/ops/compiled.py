@@ -24,7 +24,7 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: 
 
 
 def _arrays(graph: Graph) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return graph.rowptr, graph.col, graph.colptr, graph.row, graph.edge
+    return graph.rowptr, graph.sources, graph.colptr, graph.targets, graph.slot
 
 
 def _graph(rowptr: Tensor, col: Tensor, colptr: Tensor, row: Tensor, edge: Tensor) -> Graph:

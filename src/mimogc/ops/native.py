@@ -56,12 +56,12 @@ def _pointer(value: Tensor | None) -> int | None:
 
 def sum_heads(alpha: Tensor, h: Tensor, graph: Graph, shape: Shape) -> Tensor:
     """Over the edges into each node: [num_dst, C], or [num_dst, K, C] for the shapes that keep the heads."""
-    return _sum(graph.rowptr, graph.col, None, alpha, h, shape)
+    return _sum(graph.rowptr, graph.sources, None, alpha, h, shape)
 
 
 def sum_transposed(alpha: Tensor, g: Tensor, graph: Graph, shape: Shape) -> Tensor:
     """Over the edges out of each node, α being that of the edge: [num_src, K, C] or [num_src, C]."""
-    return _sum(graph.colptr, graph.row, graph.edge, alpha, g, shape)
+    return _sum(graph.colptr, graph.targets, graph.slot, alpha, g, shape)
 
 
 def _sum(
@@ -83,7 +83,7 @@ def dot(g: Tensor, h: Tensor, graph: Graph, shape: Shape) -> Tensor:
     _, heads, channels = h.shape
     out = h.new_empty(graph.num_edges, heads)
     _function("dot", h.dtype)(
-        graph.num_src, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), heads, channels,
+        graph.num_src, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(), heads, channels,
         shape, g.data_ptr(), h.data_ptr(), out.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return out
@@ -94,7 +94,7 @@ def sum_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, shape: Shape) ->
     alpha, h, g = alpha.contiguous(), h.contiguous(), g.contiguous()
     grad_alpha, grad_h = torch.empty_like(alpha), torch.empty_like(h)
     _function("sum_grad", h.dtype)(
-        graph.num_src, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), h.size(1), h.size(2),
+        graph.num_src, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(), h.size(1), h.size(2),
         shape, alpha.data_ptr(), g.data_ptr(), h.data_ptr(), grad_h.data_ptr(), grad_alpha.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
@@ -113,7 +113,7 @@ def tanh_sum_rows(
 ) -> None:
     """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
     _function("tanh_sum", h.dtype)(
-        first, rows, graph.rowptr.data_ptr(), graph.col.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
+        first, rows, graph.rowptr.data_ptr(), graph.sources.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
         t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), None, out.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def tanh_sum_grad(
     grad_s, grad_t, grad_h = torch.empty_like(s), torch.empty_like(t), torch.empty_like(h)
     grad_score = h.new_empty(graph.num_edges, heads)
     _function("tanh_sum_grad", h.dtype)(
-        graph.num_src, graph.num_dst, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(),
+        graph.num_src, graph.num_dst, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(),
         graph.rowptr.data_ptr(), heads, channels, s.data_ptr(), t.data_ptr(), heads, _pointer(edge),
         g.data_ptr(), h.data_ptr(), grad_h.data_ptr(), grad_s.data_ptr(), grad_t.data_ptr(),
         grad_score.data_ptr(), torch.get_num_threads(),
@@ -152,7 +152,7 @@ def layer(
     heads = att.size(0) // 2
     st, out = h.new_empty(nodes, 2 * heads), h.new_empty(nodes, width // heads)
     _function("layer", h.dtype)(
-        nodes, graph.rowptr.data_ptr(), graph.col.data_ptr(), heads, width // heads, slope, h.data_ptr(),
+        nodes, graph.rowptr.data_ptr(), graph.sources.data_ptr(), heads, width // heads, slope, h.data_ptr(),
         att.data_ptr(), _pointer(edge), _pointer(bias), st.data_ptr(), out.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return out, st
@@ -167,7 +167,7 @@ def layer_grad(
     grad_st, grad_h, grad_att = torch.empty_like(st), torch.empty_like(h), torch.empty_like(att)
     grad_score = h.new_empty(graph.num_edges, heads)
     _function("layer_grad", h.dtype)(
-        nodes, graph.colptr.data_ptr(), graph.row.data_ptr(), graph.edge.data_ptr(), graph.rowptr.data_ptr(), heads,
+        nodes, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(), graph.rowptr.data_ptr(), heads,
         width // heads, slope, h.data_ptr(), att.data_ptr(), _pointer(edge), st.data_ptr(), g.data_ptr(),
         grad_st.data_ptr(), grad_score.data_ptr(), grad_h.data_ptr(), grad_att.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
