@@ -21,6 +21,7 @@ from mimogc.graph import Graph
 from mimogc.nn import GINLayer, LMGConv
 from mimogc.nn.mimo import MIMOConv
 from mimogc.spectral import fourier_basis, mimo_convolution
+from mimogc.theory import universal_filter
 
 CHANNELS = 16  # d = c
 EDGE_PROBABILITY = 0.1
@@ -77,11 +78,8 @@ def closed_form_error(task: Problem) -> float:
     """The mean squared error of the MIMO-GC that Proposition 1 constructs, in float64."""
     basis = fourier_basis(task.graph)
     x, y = task.x.double(), task.y.double()
-    a, b = basis.transform(x), basis.transform(y)  # [n, F], [n, C]
-    theta_hat = b.unsqueeze(2) * (a / a.square().sum(1, keepdim=True)).unsqueeze(
-        1
-    )  # W = aᵀb / ‖a‖², transposed
-    return float((mimo_convolution(None, x, basis, theta_hat=theta_hat) - y).square().mean())
+    theta = universal_filter(x, y, basis).theta
+    return float((mimo_convolution(theta, x, basis) - y).square().mean())
 
 
 def train_runs(runs: Sequence[Run], progress: Callable[[int, Tensor], None]) -> list[Outcome]:
@@ -144,7 +142,8 @@ class Universality(Study):
 
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         # The longest first, so that they do not end last.
-        together = sorted(runs, key=lambda run: (BY_COST.index(run.method), _steps(run), run.canonical()))
+        order = sorted(runs, key=lambda run: (run.variant, run.hparams, run.seed))
+        together = sorted(order, key=lambda run: (BY_COST.index(run.method), _steps(run)))
         return [tuple(group) for _, group in groupby(together, key=lambda run: (run.method, _steps(run)))]
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:

@@ -94,7 +94,7 @@ class GATv2(Batched):
             torch.arange(self.heads),
         )
         rising = edges[graph.src <= graph.dst]
-        falling = graph.edge.long()[rising]  # the order by source lists the same pairs, turned around
+        falling = torch.argsort(graph.src * len(nodes) + graph.dst)[rising]  # the same pairs, turned around
         run = graph.dst[rising] // self.nodes
         place = torch.arange(len(run)) - torch.searchsorted(run, run)
         self.pairs = int(place.max()) + 1
@@ -103,8 +103,9 @@ class GATv2(Batched):
         self.ends = ends.view(2, -1)  # [2, B·M]
 
         depth = int(graph.in_degree.max()) + 1  # the last slot of each node is empty
-        rank = edges - graph.rowptr.long()[graph.dst]
-        edge = graph.rowptr[:-1].long().repeat(depth, 1)
+        start = graph.in_degree.cumsum(0) - graph.in_degree
+        rank = edges - start[graph.dst]
+        edge = start.repeat(depth, 1)
         edge[rank, graph.dst] = edges
         score = torch.empty_like(edges)
         score[rising] = score[falling] = run * self.heads * self.pairs + place
