@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -126,7 +126,9 @@ class Graph:
         """Whether every edge has its reverse, with the same multiplicity."""
         # Both orders are sorted within a node, so a symmetric graph has equal arrays.
         return (
-            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.sources, self.targets)
+            not self.is_bipartite
+            and torch.equal(self.rowptr, self.colptr)
+            and torch.equal(self.sources, self.targets)
         )
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
@@ -206,8 +208,10 @@ class Graph:
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""
-        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
-        moved = {name: value.to(device) for name, value in arrays.items() if isinstance(value, Tensor)}
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in held.items() if isinstance(value, Tensor)
+        }
         return replace(self, **moved)
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
@@ -257,7 +261,9 @@ def _check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
         )
 
 
-def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor, loops: bool) -> Tensor:
+def _sorted_attributes(
+    edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor, loops: bool
+) -> Tensor:
     """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
     if not loops:
         return edge_attr[position.long()]

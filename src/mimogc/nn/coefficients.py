@@ -4,7 +4,7 @@ A new method is a subclass of :class:`Coefficients` that returns ``alpha [E, K]`
 checks and tables come with the layer.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -91,12 +91,14 @@ class _Scored(Coefficients):
         if self.lin_edge is None or graph.edge_attr is None:
             return None
         attributes = graph.edge_attr
-        term: Tensor = self.lin_edge(attributes.view(-1, 1) if attributes.dim() == 1 else attributes)
+        lin_edge: Any = self.lin_edge
+        term: Tensor = lin_edge(attributes.view(-1, 1) if attributes.dim() == 1 else attributes)
         return term
 
 
 class LMGC(_Scored):
-    r"""The paper's instantiation (eq. 12): ``α_k(i,j) = tanh(v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
+    r"""The paper's instantiation, eq. 12:
+    ``α_k(i,j) = tanh(v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
 
     LeakyReLU acts element-wise on the concatenation, so the score is a sum of one term of node i and one of
     node j, ``α = tanh(s_k(i) + t_k(j))`` ("static" attention in Brody's sense), and nothing of the size of the
@@ -171,8 +173,10 @@ class GAT(_Scored):
         score = source[graph.src] + target[graph.dst]
         edge = self.edge_term(graph)
         if edge is not None:
-            score = score + (edge.view(-1, *self.att_src.shape[1:]) * self.att_edge).sum(-1)
-        return softmax(F.leaky_relu(score, self.negative_slope), graph.dst, num_nodes=graph.num_dst)
+            score = score + (edge.view(-1, *self.att_src.shape[1:]) * cast(Tensor, self.att_edge)).sum(-1)
+        return cast(
+            Tensor, softmax(F.leaky_relu(score, self.negative_slope), graph.dst, num_nodes=graph.num_dst)
+        )
 
 
 class GATv2(_Scored):
@@ -214,7 +218,7 @@ class GATv2(_Scored):
         if edge is not None:
             score = score + edge.view_as(score)
         score = (F.leaky_relu(score, self.negative_slope) * self.att).sum(-1)
-        return softmax(score, graph.dst, num_nodes=graph.num_dst)
+        return cast(Tensor, softmax(score, graph.dst, num_nodes=graph.num_dst))
 
 
 class FAGCN(_Scored):
@@ -325,7 +329,7 @@ class Free(Coefficients):
         self, in_channels: Channels = -1, out_channels: int = -1, heads: int = 4, num_edges: int | None = None
     ) -> None:
         super().__init__(heads)
-        self.weight: Parameter = (
+        self.weight: Parameter | UninitializedParameter = (
             UninitializedParameter() if num_edges is None else Parameter(torch.empty(num_edges, heads))
         )
         self.reset_parameters()

@@ -157,7 +157,7 @@ class LMGConv(MessagePassing):
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
-        """The layer as a linear map: coefficients frozen at x, W^(k) as written in the paper, without bias and dropout."""
+        """The layer as a linear map, with its coefficients frozen at x, without bias and dropout."""
         sides = self._sides(x)
         own = self.graph(sides, graph)
         alpha = self.coefficients(sides, self._maps(sides), own)
@@ -168,7 +168,9 @@ class LMGConv(MessagePassing):
     def _sides(self, x: Tensor | Pair) -> Pair:
         """The features of sources and targets, checked."""
         source, target = x if isinstance(x, tuple) else (x, x)
-        wanted = self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels, self.in_channels)
+        wanted = (
+            self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels, self.in_channels)
+        )
         _check_features(source, wanted[0])
         if target is not source:
             _check_features(target, wanted[1])
@@ -179,7 +181,9 @@ class LMGConv(MessagePassing):
         if source.dtype != weight.dtype and not torch.is_autocast_enabled(source.device.type):
             raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {source.dtype}")
         if source.device != weight.device:
-            raise ValueError(f"x: expected device {weight.device} like the layer's weights, got {source.device}")
+            raise ValueError(
+                f"x: expected device {weight.device} like the layer's weights, got {source.device}"
+            )
         return source, target
 
     def _check_edge_attr(self, graph: Graph) -> None:
@@ -253,8 +257,9 @@ class LMGConv(MessagePassing):
         return layout.message(self.coefficients.layout, self.combine, alpha, h_j)
 
     def __repr__(self) -> str:
-        name = type(self.coefficients).__name__
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, coefficients={name})"
+        channels = f"{self.in_channels}, {self.out_channels}"
+        kind = type(self.coefficients).__name__
+        return f"{type(self).__name__}({channels}, heads={self.heads}, coefficients={kind})"
 
 
 def _check_features(x: Tensor, channels: int) -> None:

@@ -6,10 +6,10 @@ from torch import Tensor
 from mimogc._library import backend
 from mimogc.graph import Graph
 from mimogc.ops import compiled, functions, native, reference
-from mimogc.ops.native import Shape
+from mimogc.ops.native import Shape, use_reference
 from mimogc.ops.reference import separable_alpha
 
-__all__ = ["backend", "lmgc", "propagate", "propagate_tanh", "separable_alpha"]
+__all__ = ["backend", "lmgc", "propagate", "propagate_tanh", "separable_alpha", "use_reference"]
 
 
 def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str = "sum") -> Tensor:

@@ -34,7 +34,14 @@ def _graph(rowptr: Tensor, col: Tensor, colptr: Tensor, row: Tensor, edge: Tenso
 
 @torch.library.custom_op("mimogc::propagate", mutates_args=())
 def _propagate(
-    alpha: Tensor, h: Tensor, rowptr: Tensor, col: Tensor, colptr: Tensor, row: Tensor, edge: Tensor, reduce: str
+    alpha: Tensor,
+    h: Tensor,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    row: Tensor,
+    edge: Tensor,
+    reduce: str,
 ) -> Tensor:
     graph = _graph(rowptr, col, colptr, row, edge)
     if native.available(h):
@@ -44,7 +51,14 @@ def _propagate(
 
 @_propagate.register_fake
 def _(
-    alpha: Tensor, h: Tensor, rowptr: Tensor, col: Tensor, colptr: Tensor, row: Tensor, edge: Tensor, reduce: str
+    alpha: Tensor,
+    h: Tensor,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    row: Tensor,
+    edge: Tensor,
+    reduce: str,
 ) -> Tensor:
     tail = h.shape[1:] if reduce == "none" else h.shape[2:]
     return h.new_empty(rowptr.size(0) - 1, *tail)

@@ -178,7 +178,13 @@ def _narrow_layer(
 
 
 def _layer_by_parts(
-    x: Tensor, weight: Tensor, att: Tensor, edge: Tensor | None, bias: Tensor | None, graph: Graph, slope: float
+    x: Tensor,
+    weight: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    bias: Tensor | None,
+    graph: Graph,
+    slope: float,
 ) -> Tensor:
     heads = att.size(0) // 2
     h = x @ weight.t()

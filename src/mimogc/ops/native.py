@@ -1,6 +1,9 @@
 """The compiled kernels as Python functions on tensors: shapes in, shapes out, no gradients and no argument checks."""
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 from functools import cache
 from typing import Any
@@ -22,9 +25,23 @@ class Shape(IntEnum):
     HEADS_TO_HEADS = 2  # [N, K, C] → [N, K, C]
 
 
+_switched_off: ContextVar[bool] = ContextVar("switched_off", default=False)
+
+
 def available(value: Tensor) -> bool:
-    """Whether there are kernels for this tensor's device and type."""
-    return value.dtype in _SUFFIX and value.device.type == "cpu" and library() is not None
+    """Whether there are kernels for this tensor's device and type, and they may be used."""
+    known = value.dtype in _SUFFIX and value.device.type == "cpu" and library() is not None
+    return known and not _switched_off.get()
+
+
+@contextmanager
+def use_reference() -> Iterator[None]:
+    """Within this block (and this thread) the operators run in plain torch, for comparison."""
+    token = _switched_off.set(True)
+    try:
+        yield
+    finally:
+        _switched_off.reset(token)
 
 
 @cache
@@ -109,7 +126,15 @@ def tanh_sum(s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph)
 
 
 def tanh_sum_rows(
-    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph, shape: Shape, first: int, rows: int, out: Tensor
+    s: Tensor,
+    t: Tensor,
+    edge: Tensor | None,
+    h: Tensor,
+    graph: Graph,
+    shape: Shape,
+    first: int,
+    rows: int,
+    out: Tensor,
 ) -> None:
     """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
     _function("tanh_sum", h.dtype)(
