@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,7 +136,8 @@ def _reproduce(
     from mimogc.experiments.store import Store
 
     console = Console(stderr=True)
-    with Display(console) as display:
+    # Ray and studies may print; stdout is for the result alone.
+    with redirect_stdout(sys.stderr), Display(console) as display:
         summary = driver.reproduce(name, options, store, display, jobs=jobs, cluster=cluster)
     with Store(store) as results:
         records = results.records(study.name)

@@ -147,7 +147,7 @@ def _start_ray(threads: int, jobs: int, address: str | None) -> Any:
         ray: Any = importlib.import_module("ray")
     except ImportError:
         raise EngineError("--jobs and --cluster need Ray: pip install 'mimogc[experiments]'") from None
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}  # stdout belongs to us
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         local = {"num_cpus": jobs, "include_dashboard": False, "object_store_memory": 100 * 2**20}  # bytes
         ray.init(address="local", **local, **quiet)
