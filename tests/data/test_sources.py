@@ -198,6 +198,27 @@ def test_two_processes_fill_the_cache_at_once(copy: Path, tmp_path: Path) -> Non
     assert not [path for path in cache_root().iterdir() if path.name.startswith("tmp-")]
 
 
+def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIMOGC_DATA", str(tmp_path))
+    monkeypatch.delenv("MIMOGC_MIRROR", raising=False)
+    script = (
+        "import pathlib, sys, numpy\n"
+        "from mimogc.data.sources import save_arrays\n"
+        "for i in range(60): save_arrays(pathlib.Path(sys.argv[1]), {'a': numpy.full(10**6, i)})\n"
+    )
+    path = tmp_path / "processed" / "a.npz"
+    writer = subprocess.Popen([sys.executable, "-c", script, str(path)], env=os.environ)
+    reads = 0
+    while writer.poll() is None:
+        if path.exists():
+            arrays = load_arrays(path)
+            assert arrays is not None
+            assert arrays["a"].min() == arrays["a"].max()
+            reads += 1
+    assert writer.returncode == 0
+    assert reads > 5
+
+
 def test_arrays_keep_no_python_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIMOGC_DATA", str(tmp_path))
     monkeypatch.delenv("MIMOGC_MIRROR", raising=False)

@@ -15,11 +15,8 @@ from mimogc.nn.features import SparseFeatures
 from mimogc.nn.models import NodeClassifier
 
 PATIENCE = 200  # epochs without a better validation score before training stops
-PLATEAU, FACTOR, FLOOR = (
-    20,
-    1 / 3,
-    1e-4,
-)  # epochs without a better training loss, then lr · FACTOR, at least FLOOR
+PLATEAU = 20  # epochs without a better training loss before the learning rate falls
+FACTOR, FLOOR = 1 / 3, 1e-4  # by this factor, to this value at least
 SPARSE_BELOW = 0.1  # share of non-zero features up to which they are kept sparse
 
 Scores = Callable[[Tensor], list[float]]  # logits [N, classes] → train, val, test score in percent
