@@ -68,8 +68,9 @@ class Coefficients(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         for child in self.children():
-            if hasattr(child, "reset_parameters"):
-                child.reset_parameters()
+            reset: Any = getattr(child, "reset_parameters", None)
+            if reset is not None:
+                reset()
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"

@@ -1,0 +1,283 @@
+"""propagate, propagate_tanh, lmgc: equal to the plain-torch specification, in values and in both derivatives."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
+
+from graphs import AWKWARD, awkward, edge_lists, random_edges
+from mimogc import Graph
+from mimogc.ops import functions, lmgc, propagate, propagate_tanh, reference, use_reference
+
+DTYPES = [torch.float32, torch.float64]
+# (K, C): below, at, above and between multiples of every vector width, and more graphs than one tile takes
+WIDTHS = [(1, 1), (4, 1), (1, 3), (2, 4), (4, 8), (3, 9), (4, 16), (5, 17), (7, 31), (4, 64), (8, 33), (4, 130), (2, 257)]
+
+
+def _random(*shape, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+
+
+def _assert_same(function, expected, inputs, dtype):
+    """Same value, and same gradient to every input, up to rounding."""
+    inputs = [value for value in inputs if value is not None]
+    tolerance = {"rtol": 1e-4, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
+    found, wanted = function(), expected()
+    torch.testing.assert_close(found, wanted, **tolerance)
+    weight = torch.randn_like(wanted)
+    found = torch.autograd.grad(found, inputs, weight)
+    wanted = torch.autograd.grad(wanted, inputs, weight)
+    for one, other in zip(found, wanted, strict=True):
+        scale = max(1.0, float(other.abs().max())) if other.numel() else 1.0
+        torch.testing.assert_close(one / scale, other / scale, **tolerance)
+
+
+def _check_propagate(graph, heads, channels, dtype):
+    alpha, h = _random(graph.num_edges, heads, dtype=dtype), _random(graph.num_src, heads, channels, dtype=dtype)
+    for reduce in ("sum", "none"):
+        _assert_same(
+            lambda reduce=reduce: propagate(alpha, h, graph, reduce),
+            lambda reduce=reduce: reference.propagate(alpha, h, graph, reduce),
+            (alpha, h),
+            dtype,
+        )
+
+
+def _check_tanh(graph, heads, channels, dtype, with_edges):
+    s, t = _random(graph.num_dst, heads, dtype=dtype), _random(graph.num_src, heads, dtype=dtype)
+    h = _random(graph.num_src, heads, channels, dtype=dtype)
+    edge = _random(graph.num_edges, heads, dtype=dtype) if with_edges else None
+    _assert_same(
+        lambda: propagate_tanh(s, t, h, graph, edge),
+        lambda: reference.propagate_tanh(s, t, h, edge, graph),
+        (s, t, h, edge),
+        dtype,
+    )
+
+
+def _check_layer(graph, heads, channels, width, dtype, with_edges=True):
+    x, weight = _random(graph.num_nodes, width, dtype=dtype), _random(heads * channels, width, dtype=dtype)
+    att = (torch.randn(2 * heads, heads * channels, dtype=dtype) / (heads * channels) ** 0.5).requires_grad_()
+    bias = _random(channels, dtype=dtype)
+    edge = _random(graph.num_edges, heads, dtype=dtype) if with_edges else None
+
+    def expected():
+        with use_reference():
+            return lmgc(x, weight, att, graph, 0.1, edge, bias)
+
+    inputs = (x, weight, att, edge, bias)
+    _assert_same(lambda: lmgc(x, weight, att, graph, 0.1, edge, bias), expected, inputs, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "channels"), WIDTHS)
+def test_every_width(heads, channels, dtype):
+    graph = Graph.from_edge_index(random_edges(13, 60), 13)
+    _check_propagate(graph, heads, channels, dtype)
+    _check_tanh(graph, heads, channels, dtype, with_edges=channels % 2 == 0)
+    _check_layer(graph, heads, channels, 6, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_graphs(name, dtype):
+    nodes, edge_index = awkward(name)
+    graph = Graph.from_edge_index(edge_index, nodes)
+    _check_propagate(graph, 3, 9, dtype)
+    _check_tanh(graph, 3, 9, dtype, with_edges=True)
+    _check_layer(graph, 3, 9, 4, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None, max_examples=40)
+@given(case=edge_lists(), heads=st.integers(1, 5), channels=st.integers(1, 20))
+def test_any_graph(dtype, case, heads, channels):
+    nodes, edge_index = case
+    graph = Graph.from_edge_index(edge_index, nodes)
+    _check_propagate(graph, heads, channels, dtype)
+    _check_tanh(graph, heads, channels, dtype, with_edges=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bipartite(dtype):
+    edge_index = torch.stack([random_edges(11, 30)[0], random_edges(4, 30, seed=1)[1]])
+    graph = Graph.from_edge_index(edge_index, (11, 4))
+    _check_propagate(graph, 4, 10, dtype)
+    _check_tanh(graph, 4, 10, dtype, with_edges=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_hub_with_100_000_edges(dtype):
+    leaves = 100_000
+    spokes = torch.stack([torch.arange(1, leaves + 1), torch.zeros(leaves, dtype=torch.long)])
+    graph = Graph.from_edge_index(torch.cat([spokes, spokes.flip(0)[:, :50]], dim=1), leaves + 1)
+    alpha = torch.ones(graph.num_edges, 2, dtype=dtype)
+    h = torch.ones(graph.num_nodes, 2, 8, dtype=dtype)
+    out = propagate(alpha, h, graph)
+    assert torch.equal(out[0], torch.full((8,), 2.0 * leaves, dtype=dtype))
+    assert float(out[1:].sum()) == 50 * 2 * 8
+    _check_tanh(graph, 2, 8, dtype, with_edges=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_both_orders_of_the_layer_agree(dtype, monkeypatch):
+    graph = Graph.from_edge_index(random_edges(50, 400), 50)
+    monkeypatch.setattr(functions, "_CACHE_BYTES", 0)
+    monkeypatch.setattr(functions, "_NARROW_ROWS", 7)
+    torch.manual_seed(0)
+    x, weight, att = _random(50, 6, dtype=dtype), _random(40, 6, dtype=dtype), _random(8, 40, dtype=dtype)
+    assert functions._narrow(graph, x, x @ weight.t())
+    for with_edges in (False, True):
+        _check_layer(graph, 4, 10, 6, dtype, with_edges)
+
+
+def test_first_and_second_derivatives_against_finite_differences():
+    graph = Graph.from_edge_index(random_edges(5, 9), 5)
+    alpha, h = _random(9, 3), _random(5, 3, 2)
+    s, t, edge = _random(5, 3), _random(5, 3), _random(9, 3)
+    x, weight, att, bias = _random(5, 3), _random(6, 3), _random(6, 6), _random(2)
+    cases = [
+        (lambda alpha, h: propagate(alpha, h, graph), (alpha, h)),
+        (lambda alpha, h: propagate(alpha, h, graph, reduce="none"), (alpha, h)),
+        (lambda s, t, h, edge: propagate_tanh(s, t, h, graph, edge), (s, t, h, edge)),
+        (lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias), (x, weight, att, edge, bias)),
+    ]
+    for function, inputs in cases:
+        assert gradcheck(function, inputs)
+        assert gradgradcheck(function, inputs)
+
+
+def test_only_the_gradients_asked_for():
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    alpha, h = _random(14, 2), _random(6, 2, 3)
+    out = propagate(alpha.detach(), h, graph).sum()
+    (grad,) = torch.autograd.grad(out, h)
+    expected = torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), h)[0]
+    torch.testing.assert_close(grad, expected)
+    out = propagate(alpha, h.detach(), graph).sum()
+    (grad,) = torch.autograd.grad(out, alpha)
+    torch.testing.assert_close(grad, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), alpha)[0])
+
+
+def test_non_contiguous_input():
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    alpha, h = torch.randn(3, 14).t(), torch.randn(4, 3, 6).permute(2, 1, 0)
+    s, t = torch.randn(3, 6).t(), torch.randn(6, 6)[:, ::2]
+    torch.testing.assert_close(propagate(alpha, h, graph), reference.propagate(alpha, h, graph, "sum"))
+    torch.testing.assert_close(propagate_tanh(s, t, h, graph), reference.propagate_tanh(s, t, h, None, graph))
+    h.requires_grad_()
+    grad_out = torch.randn(4, 6).t()
+    found = torch.autograd.grad(propagate(alpha, h, graph), h, grad_out)[0]
+    torch.testing.assert_close(found, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum"), h, grad_out)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_other_floating_types_take_the_specification(dtype):
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    alpha, h = torch.randn(14, 2).to(dtype), torch.randn(6, 2, 3).to(dtype)
+    out = propagate(alpha, h, graph)
+    assert out.dtype == dtype
+    torch.testing.assert_close(out, reference.propagate(alpha, h, graph, "sum"))
+
+
+def test_autocast_computes_in_float32():
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    alpha, h = torch.randn(14, 2), torch.randn(6, 2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = propagate(alpha.bfloat16(), h, graph)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, reference.propagate(alpha.bfloat16().float(), h, graph, "sum"))
+
+
+def test_nan_and_infinity_go_where_they_must():
+    graph = Graph.from_edge_index(torch.tensor([[0, 1, 2], [1, 2, 0]]), 3)
+    for channels in (1, 5, 16, 19):
+        h = torch.ones(3, 4, channels)
+        h[0, 1, channels // 2] = torch.nan
+        h[1, 2, -1] = torch.inf
+        alpha = torch.ones(3, 4)
+        torch.testing.assert_close(
+            propagate(alpha, h, graph), reference.propagate(alpha, h, graph, "sum"), equal_nan=True
+        )
+        alpha.requires_grad_()
+        h.requires_grad_()
+        found = torch.autograd.grad(propagate(alpha, h, graph).sum(), (alpha, h))
+        wanted = torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), (alpha, h))
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+        s = torch.tensor([[torch.nan, 0, 20, -20], [torch.inf, -torch.inf, 9.0, 8.9], [0, 1e-20, 1e-3, -1e30]])
+        ones = torch.ones(3, 4, channels)
+        torch.testing.assert_close(
+            propagate_tanh(s, torch.zeros(3, 4), ones, graph),
+            reference.propagate_tanh(s, torch.zeros(3, 4), ones, None, graph),
+            equal_nan=True,
+        )
+
+
+def test_tanh_of_the_kernels():
+    # one graph i → i with h = 1: the output is the coefficient itself
+    score = torch.cat([torch.linspace(-12, 12, 100_001), torch.logspace(-30, 0, 1001)])
+    nodes = torch.arange(score.numel())
+    graph = Graph.from_edge_index(torch.stack([nodes, nodes]))
+    zero = torch.zeros(score.numel(), 1)
+    found = propagate_tanh(score.view(-1, 1), zero, torch.ones(score.numel(), 1, 1), graph).flatten()
+    assert float(found.abs().max()) <= 1.0
+    exact = torch.tanh(score.double())
+    error = ((found.double() - exact).abs() / exact.abs().clamp(min=1e-38)).max()
+    assert float(error) < 4e-7
+
+
+def test_more_than_two_to_the_31_coefficients():
+    # α is E × K with E·K > 2³¹; pages of zeros that are only read cost no memory
+    heads, nodes = 2**12, 16
+    edges = 2**31 // heads + 8
+    alpha = torch.from_numpy(np.zeros((edges, heads), dtype=np.float32))
+    graph = Graph.from_edge_index(random_edges(nodes, edges), nodes)
+    h = torch.zeros(nodes, heads, 1)
+    alpha[-1, -1] = 3.0
+    h[int(graph.src[-1]), -1] = 2.0
+    for reduce in ("sum", "none"):
+        out = propagate(alpha, h, graph, reduce)
+        assert float(out.sum()) == 6.0
+        assert float(out[int(graph.dst[-1])].sum()) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"alpha": torch.ones(13, 2)}, ValueError, r"alpha: expected shape \[14, K\], got \[13, 2\]"),
+        ({"alpha": torch.ones(14)}, ValueError, "alpha: expected shape"),
+        ({"alpha": torch.ones(14, 2, dtype=torch.long)}, TypeError, "alpha: expected a floating type, got torch.int64"),
+        ({"alpha": [[1.0]]}, TypeError, "alpha: expected a tensor, got list"),
+        ({"h": torch.ones(6, 3, 4)}, ValueError, r"h: expected shape \[6, 2, C\], got \[6, 3, 4\]"),
+        ({"h": torch.ones(5, 2, 4)}, ValueError, "h: expected shape"),
+        ({"h": torch.ones(6, 2, 4, dtype=torch.float64)}, TypeError, "h: expected torch.float32 like alpha, got torch.float64"),
+        ({"h": torch.ones(6, 2, 4, device="meta")}, ValueError, "h: expected device cpu like the graph, got meta"),
+        ({"reduce": "max"}, ValueError, "reduce: expected 'sum' or 'none', got 'max'"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_propagate_are_named(change, error, message):
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    arguments = {"alpha": torch.ones(14, 2), "h": torch.ones(6, 2, 4), "graph": graph, "reduce": "sum"}
+    with pytest.raises(error, match=message):
+        propagate(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": torch.ones(8, 4)}, r"weight: expected shape \[K·C, 3\], got \[8, 4\]"),
+        ({"att": torch.ones(4, 7)}, r"att: expected shape \[2K, 8\], got \[4, 7\]"),
+        ({"att": torch.ones(3, 8)}, "att: expected shape"),
+        ({"att": torch.ones(6, 8)}, "att: expected shape"),
+        ({"edge": torch.ones(14, 3)}, r"edge: expected shape \[14, 2\], got \[14, 3\]"),
+        ({"bias": torch.ones(5)}, r"bias: expected shape \[4\], got \[5\]"),
+        ({"x": torch.ones(7, 3)}, r"x: expected shape \[6, F\], got \[7, 3\]"),
+    ],
+)
+def test_bad_arguments_of_lmgc_are_named(change, message):
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+    arguments = {"x": torch.ones(6, 3), "weight": torch.ones(8, 3), "att": torch.ones(4, 8), "graph": graph}
+    with pytest.raises(ValueError, match=message):
+        lmgc(**(arguments | change))
