@@ -204,7 +204,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     script = (
         "import pathlib, sys, numpy\n"
         "from mimogc.data.sources import save_arrays\n"
-        "for i in range(60): save_arrays(pathlib.Path(sys.argv[1]), {'a': numpy.full(10**6, i)})\n"
+        "for i in range(30): save_arrays(pathlib.Path(sys.argv[1]), {'a': numpy.full(10**6, i)})\n"
     )
     path = tmp_path / "processed" / "a.npz"
     writer = subprocess.Popen([sys.executable, "-c", script, str(path)], env=os.environ)

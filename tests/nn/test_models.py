@@ -23,6 +23,7 @@ from mimogc.nn.models import (
     LaplacianEncoder,
     NodeClassifier,
     convolution,
+    dropout,
     fit_width,
     num_parameters,
 )
@@ -107,6 +108,19 @@ class TestNodeClassifier:
         assert not any(layer.add_self_loops for layer in model.layers)
         for method, heads in {"gatv2": 2, "fagcn": 1, "acm": 3, "gcn": 1}.items():
             assert convolution(method, 6, heads=2, residual=True).heads == heads
+
+
+@pytest.mark.parametrize("p", [0.25, 0.5, 0.1])
+def test_dropout(p: float) -> None:
+    torch.manual_seed(0)
+    h = torch.ones(401, 999, requires_grad=True)
+    out = dropout(h, p)
+    assert out.unique().tolist() == pytest.approx([0, 1 / (1 - p)])
+    assert (out == 0).double().mean().item() == pytest.approx(p, abs=4e-3)
+    columns = (out == 0).double().mean(0)  # no byte of a word, so no column, may be special
+    assert columns.min() > p - 0.12
+    assert columns.max() < p + 0.12
+    assert torch.equal(torch.autograd.grad(out.sum(), h)[0], out.detach())
 
 
 class TestSparseFeatures:
