@@ -228,6 +228,7 @@ def test_tanh_of_the_kernels():
     assert float(error) < 4e-7
 
 
+@pytest.mark.kernels
 def test_more_than_two_to_the_31_coefficients():
     # α is E × K with E·K > 2³¹; pages of zeros that are only read cost no memory
     heads, nodes = 2**12, 16

@@ -1,0 +1,180 @@
+// Calls every kernel on graphs where indices go wrong, in buffers of the exact size, and compares with plain loops.
+// Built with AddressSanitizer and UndefinedBehaviorSanitizer by sanitize.py: a read or write outside a buffer aborts.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "mimogc.h"
+
+namespace {
+
+std::mt19937 generator(0);
+int failures = 0;
+
+template <class T>
+std::vector<T> random_values(int64_t n) {
+    std::normal_distribution<T> normal;
+    std::vector<T> out(n);
+    for (T& value : out) value = normal(generator);
+    return out;
+}
+
+template <class T>
+void expect(const char* what, const std::vector<T>& found, const std::vector<double>& wanted) {
+    const double tolerance = sizeof(T) == 4 ? 2e-4 : 1e-10;
+    for (size_t q = 0; q < wanted.size(); q++) {
+        if (!(std::abs(found[q] - wanted[q]) <= tolerance * (1 + std::abs(wanted[q])))) {
+            std::printf("%s[%zu]: %g instead of %g\n", what, q, double(found[q]), wanted[q]);
+            failures++;
+            return;
+        }
+    }
+}
+
+struct Sorted {
+    int64_t N, E;
+    std::vector<int32_t> rowptr, colptr, col, row, edge;
+    std::vector<int64_t> src, dst;  // of the sorted edges
+};
+
+Sorted sorted(int64_t N, const std::vector<int64_t>& src, const std::vector<int64_t>& dst, bool loops) {
+    const int64_t capacity = int64_t(src.size()) + (loops ? N : 0);
+    std::vector<int32_t> out(2 * (N + 1) + 4 * capacity);
+    const int64_t E = mimogc_sort_edges(src.data(), dst.data(), src.size(), N, N, loops, out.data());
+    Sorted graph{N, E, {}, {}, {}, {}, {}, {}, {}};
+    auto part = out.begin();
+    graph.rowptr.assign(part, part + N + 1), part += N + 1;
+    graph.colptr.assign(part, part + N + 1), part += N + 1;
+    graph.col.assign(part, part + E), part += capacity;
+    part += capacity;  // position
+    graph.row.assign(part, part + E), part += capacity;
+    graph.edge.assign(part, part + E);
+    for (int64_t i = 0; i < N; i++)
+        for (int32_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; e++) {
+            graph.src.push_back(graph.col[e]);
+            graph.dst.push_back(i);
+        }
+    return graph;
+}
+
+// The four functions of one type, under one name.
+template <class T>
+struct Api;
+#define API(T, S)                                           \
+    template <>                                             \
+    struct Api<T> {                                         \
+        static constexpr auto sum = mimogc_sum_##S;         \
+        static constexpr auto dot = mimogc_dot_##S;         \
+        static constexpr auto grad = mimogc_sum_grad_##S;   \
+        static constexpr auto tanh = mimogc_tanh_sum_##S;   \
+        static constexpr auto layer = mimogc_layer_##S;     \
+        static constexpr auto back = mimogc_layer_grad_##S; \
+    };
+API(float, f32)
+API(double, f64)
+
+template <class T>
+void check(const Sorted& at, int64_t K, int64_t C, int threads) {
+    const int64_t N = at.N, E = at.E;
+    const auto alpha = random_values<T>(E * K), h = random_values<T>(N * K * C), x = random_values<T>(N * C);
+    for (int32_t shape : {kHeadsToSum, kSharedToHeads, kHeadsToHeads}) {
+        const auto& in = shape == kSharedToHeads ? x : h;
+        const bool summed = shape == kHeadsToSum;
+        std::vector<double> wanted(N * (summed ? 1 : K) * C);
+        for (int64_t e = 0; e < E; e++)
+            for (int64_t k = 0; k < K; k++)
+                for (int64_t c = 0; c < C; c++) {
+                    const int64_t from = shape == kSharedToHeads ? at.src[e] * C + c : (at.src[e] * K + k) * C + c;
+                    const int64_t to = summed ? at.dst[e] * C + c : (at.dst[e] * K + k) * C + c;
+                    wanted[to] += double(alpha[e * K + k]) * in[from];
+                }
+        std::vector<T> out(wanted.size());
+        Api<T>::sum(N, at.rowptr.data(), at.col.data(), nullptr, K, C, shape, alpha.data(), in.data(), out.data(),
+                    threads);
+        expect("sum", out, wanted);
+        if (shape == kSharedToHeads) continue;
+
+        const auto g = random_values<T>(wanted.size());
+        std::vector<double> grad_alpha(E * K), grad_h(N * K * C);
+        for (int64_t e = 0; e < E; e++)
+            for (int64_t k = 0; k < K; k++)
+                for (int64_t c = 0; c < C; c++) {
+                    const int64_t from = (at.src[e] * K + k) * C + c;
+                    const int64_t to = summed ? at.dst[e] * C + c : (at.dst[e] * K + k) * C + c;
+                    grad_alpha[e * K + k] += double(g[to]) * h[from];
+                    grad_h[from] += double(alpha[e * K + k]) * g[to];
+                }
+        std::vector<T> found_alpha(E * K), found_h(N * K * C), dots(E * K);
+        Api<T>::grad(N, at.colptr.data(), at.row.data(), at.edge.data(), K, C, shape, alpha.data(), g.data(), h.data(),
+                     found_h.data(), found_alpha.data(), threads);
+        Api<T>::dot(N, at.colptr.data(), at.row.data(), at.edge.data(), K, C, shape, g.data(), h.data(), dots.data(),
+                    threads);
+        expect("grad_alpha", found_alpha, grad_alpha);
+        expect("grad_h", found_h, grad_h);
+        expect("dot", dots, grad_alpha);
+    }
+
+    const auto att = random_values<T>(2 * K * K * C), u = random_values<T>(E * K), bias = random_values<T>(C);
+    const T slope = T(0.2);
+    std::vector<double> st(N * 2 * K), wanted(N * C);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t m = 0; m < 2 * K; m++)
+            for (int64_t q = 0; q < K * C; q++) {
+                const double value = h[n * K * C + q];
+                st[n * 2 * K + m] += (value > 0 ? value : slope * value) * att[m * K * C + q];
+            }
+    for (int64_t q = 0; q < N * C; q++) wanted[q] = bias[q % C];
+    for (int64_t e = 0; e < E; e++)
+        for (int64_t k = 0; k < K; k++) {
+            const double a = std::tanh(st[at.dst[e] * 2 * K + k] + st[at.src[e] * 2 * K + K + k] + u[e * K + k]);
+            for (int64_t c = 0; c < C; c++) wanted[at.dst[e] * C + c] += a * h[(at.src[e] * K + k) * C + c];
+        }
+    std::vector<T> scores(N * 2 * K), out(N * C);
+    Api<T>::layer(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), att.data(), u.data(), bias.data(),
+                  scores.data(), out.data(), threads);
+    expect("scores", scores, st);
+    expect("layer", out, wanted);
+
+    // Its gradients are compared with autograd by the Python tests; here they only have to stay inside their buffers.
+    const auto g = random_values<T>(N * C);
+    std::vector<T> grad_st(N * 2 * K), grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
+    Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), K, C, slope, h.data(),
+                 att.data(), u.data(), scores.data(), g.data(), grad_st.data(), grad_score.data(), grad_h.data(),
+                 grad_att.data(), threads);
+    if (N > 1) {
+        std::vector<T> gathered((N - 1) * K * C);
+        Api<T>::tanh(1, N - 1, at.rowptr.data(), at.col.data(), K, C, kSharedToHeads, scores.data(), scores.data() + K,
+                     2 * K, u.data(), x.data(), nullptr, gathered.data(), threads);
+    }
+}
+
+}  // namespace
+
+int main() {
+    const std::vector<std::pair<int64_t, int64_t>> sizes = {{0, 0}, {1, 0}, {1, 3}, {5, 0}, {7, 20}, {40, 600}};
+    const std::vector<std::pair<int64_t, int64_t>> widths = {{1, 1}, {4, 1}, {2, 3}, {4, 8}, {3, 17}, {6, 33}, {4, 70}};
+    int cases = 0;
+    for (auto [N, E] : sizes)
+        for (bool loops : {false, true}) {
+            std::vector<int64_t> src(E), dst(E);
+            for (int64_t e = 0; e < E; e++) {
+                src[e] = generator() % N;
+                dst[e] = e % 3 ? generator() % N : N - 1;  // a hub at the last row
+            }
+            const Sorted graph = sorted(N, src, dst, loops);
+            for (auto [K, C] : widths)
+                for (int threads : {1, 2}) {
+                    check<float>(graph, K, C, threads);
+                    check<double>(graph, K, C, threads);
+                    cases += 2;
+                }
+        }
+    const std::vector<int64_t> good = {0, 1}, large = {0, 2}, negative = {-1, 0};
+    std::vector<int32_t> out(6 + 8);
+    if (mimogc_sort_edges(good.data(), large.data(), 2, 2, 2, 0, out.data()) != -2) failures++;
+    if (mimogc_sort_edges(negative.data(), good.data(), 2, 2, 2, 0, out.data()) != -1) failures++;
+    std::printf("%d cases, %d failures\n", cases, failures);
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

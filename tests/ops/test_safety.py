@@ -1,0 +1,156 @@
+"""The kernels among threads and processes: repeatable, honouring torch's thread count, safe under fork."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from graphs import random_edges
+from mimogc import Graph, ops
+from mimogc.nn import LMGConv
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.fixture
+def threads():
+    """Sets torch's number of threads and puts it back."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def _step(seed=0, nodes=3000, edges=60_000):
+    torch.manual_seed(seed)
+    layer = LMGConv(16, 24)
+    x = torch.randn(nodes, 16, requires_grad=True)
+    layer(x, random_edges(nodes, edges, seed)).square().sum().backward()
+    return [x.grad, *(parameter.grad for parameter in layer.parameters())]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_bitwise_repeatable_for_a_thread_count(threads, count):
+    threads(count)
+    first = _step()
+    for _ in range(3):
+        for one, other in zip(first, _step(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_thread_counts_agree_up_to_rounding(threads):
+    results = []
+    for count in (1, 2, 3):
+        threads(count)
+        results.append(_step())
+    for one, *others in zip(*results, strict=True):
+        for other in others:
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))
+
+
+def test_one_thread_enters_no_parallel_region():
+    # A process that never had a second thread still has one after the kernels ran with one thread.
+    code = """
+import os, torch
+torch.set_num_threads(1)
+from mimogc import Graph, ops
+graph = Graph.from_edge_index(torch.randint(0, 5000, (2, 200_000)), 5000)
+before = len(os.listdir("/proc/self/task"))
+h, alpha = torch.randn(5000, 4, 32, requires_grad=True), torch.randn(200_000, 4, requires_grad=True)
+out = ops.propagate(alpha, h, graph)
+after = len(os.listdir("/proc/self/task"))
+torch.set_num_threads(2)
+ops.propagate(alpha, h, graph)
+both = len(os.listdir("/proc/self/task"))
+print(ops.backend(), after - before, both - after)
+"""
+    if not os.path.isdir("/proc/self/task"):
+        pytest.skip("threads of a process are counted through /proc")
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert found.stdout.split() == ["native", "0", "1"]
+
+
+class _Batches(torch.utils.data.Dataset):
+    def __init__(self, layer):
+        self.layer = layer
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        torch.manual_seed(index)
+        with torch.no_grad():
+            return self.layer(torch.randn(2000, 16), random_edges(2000, 40_000, index))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_forked_workers_after_the_parent_used_threads(threads):
+    threads(2)
+    torch.manual_seed(0)
+    data = _Batches(LMGConv(16, 24))
+    here = [data[index] for index in range(len(data))]  # the parent's pool of threads exists now
+    loader = DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60)
+    for expected, found in zip(here, loader, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_concurrent_python_threads(threads):
+    threads(2)
+    graph = Graph.from_edge_index(random_edges(2000, 40_000), 2000)
+    torch.manual_seed(0)
+    alpha, h = torch.randn(40_000, 4), torch.randn(8, 2000, 4, 16)
+    expected = [ops.propagate(alpha, part, graph) for part in h]
+    found = [None] * 8
+
+    def work(index):
+        for _ in range(20):
+            found[index] = ops.propagate(alpha, h[index], graph)
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=120)
+        assert not worker.is_alive()
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_reference_is_one_environment_variable_away():
+    code = "import mimogc.ops; print(mimogc.ops.backend())"
+    for wanted in ("native", "reference"):
+        environment = os.environ | {"MIMOGC_BACKEND": wanted}
+        found = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment, timeout=120
+        )
+        assert found.stdout.strip() == wanted, found.stderr
+    environment = os.environ | {"MIMOGC_BACKEND": "fast"}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    assert "MIMOGC_BACKEND: expected 'native' or 'reference', got 'fast'" in found.stderr
+
+
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_every_instruction_set_level_this_processor_has(capability):
+    # torch reports a lower capability on request, and the library follows it
+    code = """
+import torch, mimogc._library
+from mimogc import Graph, ops
+from mimogc.ops import reference
+torch.manual_seed(0)
+graph = Graph.from_edge_index(torch.randint(0, 40, (2, 300)), 40)
+for heads, channels in ((4, 48), (3, 7)):
+    alpha, h = torch.randn(300, heads, requires_grad=True), torch.randn(40, heads, channels, requires_grad=True)
+    out, expected = ops.propagate(alpha, h, graph), reference.propagate(alpha, h, graph, "sum")
+    torch.testing.assert_close(out, expected)
+    for one, other in zip(*(torch.autograd.grad(y.square().sum(), (alpha, h)) for y in (out, expected))):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+print(mimogc._library.library()._name)
+"""
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    assert found.returncode == 0, found.stderr
+    levels = {"default": ("x86_64_v2", "generic"), "avx2": ("x86_64_v2", "x86_64_v3", "generic")}
+    assert any(level in found.stdout for level in levels[capability])
