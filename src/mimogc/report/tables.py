@@ -1,0 +1,174 @@
+"""A table of the paper filled with what the store has: values, ranks, differences, and how to fill the gaps."""
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mimogc.experiments.study import Cell, Study
+from mimogc.report import numbers
+from mimogc.report.published import Published, published
+from mimogc.report.specs import Column, TableSpec, label
+
+RANKS = ("best", "second")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one cell shows, as text."""
+
+    column: str
+    ours: str  # empty where missing
+    rank: str  # "best", "second" or ""
+    paper: str  # empty where the paper has no value
+    paper_rank: str
+    difference: str
+    remark: str  # what is incomplete about it
+    command: str  # that completes it; empty where nothing is missing
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    method: str
+    entries: tuple[Entry, ...]
+    ranked: bool  # whether the method is in the paper's table
+    paper: str  # its value there, where all columns share it
+    paper_rank: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTable:
+    spec: TableSpec
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    shared: bool  # whether the paper has one value for all columns
+    commands: tuple[str, ...]  # that fill everything still missing
+
+    @property
+    def complete(self) -> int:
+        return sum(bool(entry.ours) and not entry.remark for row in self.rows for entry in row.entries)
+
+    @property
+    def total(self) -> int:
+        return sum(len(row.entries) for row in self.rows)
+
+
+def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence[str]) -> FilledTable:
+    """The table of ``spec`` with these cells; ``options`` are added to the commands (the store, for instance)."""
+    found = {(cell.method, cell.dataset, cell.variant, cell.metric): cell for cell in cells}
+    columns = (*spec.columns, *_further_columns(spec, cells))
+    methods = (*spec.methods, *sorted({cell.method for cell in cells} - set(spec.methods)))
+    theirs = {(m, c): value for m in methods for c in columns if (value := _published(spec, m, c))}
+    ours = {
+        (m, c): cell
+        for m in methods
+        for c in columns
+        if (cell := found.get((m, c.dataset, c.variant, c.metric)))
+    }
+    shared = len(columns) > 1 and len({(c.dataset, c.published_variant, c.metric) for c in columns}) == 1
+    in_paper = [m for m in methods if any((m, c) in theirs for c in columns)]
+    rank = {
+        c: _ranks({m: ours[m, c].mean for m in in_paper if (m, c) in ours}, spec.lower_is_better)
+        for c in columns
+    }
+    paper_rank = {
+        c: _ranks({m: theirs[m, c].mean for m in in_paper if (m, c) in theirs}, spec.lower_is_better)
+        for c in columns
+    }
+    rows = []
+    for method in methods:
+        entries = []
+        for column in columns:
+            cell, paper = ours.get((method, column)), theirs.get((method, column))
+            remark = _remark(study, cell) if cell else ""
+            incomplete = cell is None or bool(remark)
+            entries.append(
+                Entry(
+                    column=column.label,
+                    ours=numbers.mean_std(cell.mean, cell.std, spec.decimals) if cell else "",
+                    rank=rank[column].get(method, ""),
+                    paper=numbers.mean_std(paper.mean, paper.std, spec.published_decimals) if paper else "",
+                    paper_rank=paper_rank[column].get(method, ""),
+                    difference=numbers.difference(cell.mean, paper.mean, spec.decimals)
+                    if cell and paper
+                    else "",
+                    remark=remark,
+                    command=command(study, [method], [column], options) if incomplete else "",
+                )
+            )
+        first = entries[0]
+        rows.append(Row(label(method), tuple(entries), method in in_paper, first.paper, first.paper_rank))
+    gaps = {
+        method: [column for column, entry in zip(columns, row.entries, strict=True) if entry.command]
+        for method, row in zip(methods, rows, strict=True)
+    }
+    return FilledTable(
+        spec, tuple(c.label for c in columns), tuple(rows), shared, _commands(study, gaps, columns, options)
+    )
+
+
+def _further_columns(spec: TableSpec, cells: Iterable[Cell]) -> list[Column]:
+    """Columns for results that the paper's table has no place for, such as another dataset."""
+    known = {(column.dataset, column.variant, column.metric) for column in spec.columns}
+    metrics = {column.metric for column in spec.columns}
+    further = dict.fromkeys((cell.dataset, cell.variant, cell.metric) for cell in cells)
+    variants = {column.variant for column in spec.columns}
+    return [
+        Column(_name(dataset, variant, metric, metrics, variants), dataset, variant, metric, variant)
+        for dataset, variant, metric in further
+        if (dataset, variant, metric) not in known
+    ]
+
+
+def _name(dataset: str, variant: str, metric: str, metrics: set[str], variants: set[str]) -> str:
+    extra = [variant] * (variant not in variants) + [metric.replace("_", " ")] * (metric not in metrics)
+    return ", ".join([label(dataset), *extra])
+
+
+def _published(spec: TableSpec, method: str, column: Column) -> Published | None:
+    return published().get((spec.study, method, column.dataset, column.published_variant, column.metric))
+
+
+def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
+    """The best and the second-best of at least two finite values."""
+    finite = {name: mean for name, mean in means.items() if math.isfinite(mean)}
+    order = sorted(finite, key=lambda name: finite[name], reverse=not lower_is_better)
+    return dict(zip(order, RANKS, strict=False)) if len(order) > 1 else {}
+
+
+def _remark(study: Study, cell: Cell) -> str:
+    """How a value falls short of the full study: fewer repeats, or shorter training as with --quick."""
+    remarks = []
+    if cell.count < cell.expected:
+        remarks.append(f"{cell.count} of {cell.expected} repeats")
+    for name, value in cell.hparams:
+        full = study.extras.get(name)
+        if isinstance(full, int) and isinstance(value, int) and type(full) is not bool and value < full:
+            remarks.append(f"{value:,} of {full:,} {name}")
+    return ", ".join(remarks)
+
+
+def command(study: Study, methods: Sequence[str], columns: Sequence[Column], options: Sequence[str]) -> str:
+    """The command that computes these methods in these columns."""
+    parts = ["mimogc", "reproduce", study.name]
+    if set(methods) != set(study.methods):
+        parts += ["--methods", ",".join(methods)]
+    for option, available, wanted in (
+        ("--datasets", study.datasets, [column.dataset for column in columns]),
+        ("--variants", study.variants, [column.variant for column in columns]),
+    ):
+        names = [name for name in available if name in wanted]
+        if names and set(names) != set(available):
+            parts += [option, ",".join(names)]
+    return shlex.join([*parts, *options])
+
+
+def _commands(
+    study: Study, gaps: Mapping[str, list[Column]], columns: Sequence[Column], options: Sequence[str]
+) -> tuple[str, ...]:
+    """As few commands as fill all gaps: methods with the same gaps share one."""
+    groups: dict[tuple[Column, ...], list[str]] = {}
+    for method, missing in gaps.items():
+        if missing:
+            groups.setdefault(tuple(missing), []).append(method)
+    return tuple(command(study, methods, missing, options) for missing, methods in groups.items())
