@@ -42,16 +42,10 @@ class Figure:
 def universality(selected: Sequence[Record]) -> list[Figure]:
     """For each setting the error over the steps, every method at its best learning rate, one line per seed."""
     titles = {"n64": "n = 64", "n64-decay": "n = 64, learning rate decay", "n16": "n = 16"}
-    order = ("gatv2", "fagcn", "acm", "gin", "lmgc", "mimogc")
-    return [
-        figure
-        for variant, title in titles.items()
-        if (
-            figure := loss_curves(
-                title, _lines(selected, variant, "step", "mse"), order, "step", "mean squared error"
-            )
-        )
-    ]
+    panels = {title: _lines(selected, variant, "step", "mse") for variant, title in titles.items()}
+    return loss_curves(
+        panels, ("gatv2", "fagcn", "acm", "gin", "lmgc", "mimogc"), "step", "mean squared error"
+    )
 
 
 def _lines(records: Iterable[Record], variant: str, x: str, y: str) -> list[Line]:
