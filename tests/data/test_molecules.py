@@ -12,7 +12,15 @@ from torch_geometric.data import Batch
 from torch_geometric.datasets import ZINC
 
 from mimogc import Graph
-from mimogc.data import DataError, Molecules, laplacian_encoding, load, load_molecules, random_walk_encoding
+from mimogc.data import (
+    DataError,
+    Molecules,
+    laplacian_encoding,
+    load,
+    load_molecules,
+    random_walk_encoding,
+    verify,
+)
 from mimogc.data.packing import pack_pickles
 
 GRAPH_ARRAYS = ("rowptr", "col", "position", "colptr", "row", "edge")
@@ -107,6 +115,7 @@ def test_pickles_give_the_same_arena(
     (tmp_path / "mirror" / "ZINC" / "raw").symlink_to(pyg_root / "raw")
     monkeypatch.setenv("MIMOGC_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("MIMOGC_DATA", str(tmp_path / "cache"))
+    assert {(row.found, row.state) for row in verify(["zinc12k"])} == {("mirror", "unknown hash")}
     other = load_molecules("zinc12k")
     assert other.sizes == molecules.sizes
     assert torch.equal(other.atom, molecules.atom)
