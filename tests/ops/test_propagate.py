@@ -13,7 +13,7 @@ from mimogc.ops import functions, lmgc, propagate, propagate_tanh, reference, us
 
 DTYPES = [torch.float32, torch.float64]
 # (K, C): below, at, above and between multiples of every vector width, and more graphs than one tile takes
-WIDTHS = [(1, 1), (4, 1), (1, 3), (2, 4), (4, 8), (3, 9), (4, 16), (5, 17), (7, 31), (4, 64), (8, 33), (4, 130), (2, 257)]
+WIDTHS = [(1, 1), (4, 1), (1, 3), (2, 4), (4, 8), (3, 9), (4, 16), (5, 17), (7, 31), (4, 64), (8, 33), (4, 130), (2, 257), (6, 70), (5, 133)]
 
 
 def _random(*shape, dtype=torch.float64):

@@ -149,10 +149,10 @@ class LMGConv(MessagePassing):
 
     def graph(self, x: Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Graph:
         """The graph that the coefficients are computed on, with the self-loops this layer asks for."""
+        if isinstance(edge_index, Tensor | Graph) and edge_index.device != x[0].device:
+            raise ValueError(f"edge_index: expected device {x[0].device} like x, got {edge_index.device}")
         size = (x[0].size(0), x[1].size(0))
         graph = as_graph(edge_index, size, edge_attr, self.add_self_loops)
-        if graph.device != x[0].device:
-            raise ValueError(f"edge_index: expected device {x[0].device} like x, got {graph.device}")
         self._check_edge_attr(graph)
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 

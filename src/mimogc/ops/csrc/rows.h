@@ -89,37 +89,54 @@ inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T*
     }
 }
 
-// out[start_b ...] = Σ_e Σ_k a[e, k] h[e, k, start_b ...] for NB blocks.
-template <class T, int NB>
-inline void sum_heads_tile(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, const int64_t* start, T* out) {
-    Vec<T> acc[NB] = {};
-    const int64_t stride = K * C;
+// out[start_b ...] += Σ_e Σ_k a[e, k] h[e, k, start_b ...] for KB graphs and NB blocks. The sum over k comes first: it
+// keeps the chain of additions, and so the rounding error, as short as the number of edges.
+template <class T, int KB, int NB>
+inline void sum_heads_tile(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, const int64_t* start, bool add,
+                           T* out) {
     constexpr int64_t ahead_by = 4;
+    const int64_t stride = K * C;
+    Vec<T> acc[NB] = {};
+    if (add)
+        for (int b = 0; b < NB; b++) acc[b] = load(out + start[b]);
     for (int64_t e = 0; e < nb.count; e++) {
         if (e + ahead_by < nb.readable) {
             const T* ahead = h + nb.index[e + ahead_by] * stride + start[0];
-            for (int64_t k = 0; k < K; k++)
+            for (int k = 0; k < KB; k++)
                 for (int b = 0; b < NB; b += kCacheLine / kVectorBytes)
                     __builtin_prefetch(ahead + k * C + b * Simd<T>::lanes);
         }
         const T* he = h + nb.index[e] * stride;
-        for (int64_t k = 0; k < K; k++) {
-            const T weight = a[e * K + k];
+        const T* weight = a + e * K;
 #pragma GCC unroll 8
-            for (int b = 0; b < NB; b++) acc[b] += load(he + k * C + start[b]) * weight;
+        for (int b = 0; b < NB; b++) {
+            Vec<T> message = load(he + start[b]) * weight[0];
+#pragma GCC unroll 4
+            for (int k = 1; k < KB; k++) message += load(he + k * C + start[b]) * weight[k];
+            acc[b] += message;
         }
     }
 #pragma GCC unroll 8
     for (int b = 0; b < NB; b++) store(out + start[b], acc[b]);
 }
 
-template <class T, int NB = 8>
+template <class T, int KB, int NB = 8>
 inline void sum_heads_blocks(int blocks, Neighbours nb, int64_t K, int64_t C, const T* a, const T* h,
-                             const int64_t* start, T* out) {
+                             const int64_t* start, bool add, T* out) {
     if constexpr (NB > 1) {
-        if (blocks < NB) return sum_heads_blocks<T, NB - 1>(blocks, nb, K, C, a, h, start, out);
+        if (blocks < NB) return sum_heads_blocks<T, KB, NB - 1>(blocks, nb, K, C, a, h, start, add, out);
     }
-    sum_heads_tile<T, NB>(nb, K, C, a, h, start, out);
+    sum_heads_tile<T, KB, NB>(nb, K, C, a, h, start, add, out);
+}
+
+// Calls body with the number of graphs, at most 4, and the first of them, as a compile-time and a run-time number.
+template <class Body>
+inline void for_heads(int64_t K, const Body& body) {
+    int64_t k = 0;
+    for (; k + 4 <= K; k += 4) body(std::integral_constant<int, 4>{}, k);
+    if (K - k == 3) body(std::integral_constant<int, 3>{}, k);
+    if (K - k == 2) body(std::integral_constant<int, 2>{}, k);
+    if (K - k == 1) body(std::integral_constant<int, 1>{}, k);
 }
 
 // out = Σ_e Σ_k a[e, k] h[e, k, :].
@@ -129,17 +146,24 @@ inline void sum_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const T* 
         for (int64_t c = 0; c < C; c++) out[c] = 0;
         for (int64_t e = 0; e < nb.count; e++) {
             const T* he = h + nb.index[e] * K * C;
-            for (int64_t k = 0; k < K; k++)
-                for (int64_t c = 0; c < C; c++) out[c] += a[e * K + k] * he[k * C + c];
+            for (int64_t c = 0; c < C; c++) {
+                T message = 0;
+                for (int64_t k = 0; k < K; k++) message += a[e * K + k] * he[k * C + c];
+                out[c] += message;
+            }
         }
         return;
     }
     const int blocks = blocks_of<T>(C);
-    int64_t start[8];
     for (int first = 0; first < blocks; first += 8) {
         const int now = blocks - first < 8 ? blocks - first : 8;
+        int64_t start[8];
         for (int b = 0; b < now; b++) start[b] = block_start<T>(first + b, C);
-        sum_heads_blocks<T>(now, nb, K, C, a, h, start, out);
+        // The last block may overlap the one before, in this tile or in an earlier one: so all graphs, then the next
+        // tile.
+        for_heads(K, [&](auto KB, int64_t k) {
+            sum_heads_blocks<T, KB>(now, nb, K, C, a + k, h + k * C, start, k > 0, out);
+        });
     }
 }
 
@@ -190,16 +214,6 @@ inline void dot_shared(Neighbours nb, int64_t C, const T* x, int64_t stride, con
         lane_sums<T, KB>(p0, d + e * K);
         if (pair) lane_sums<T, KB>(p1, d + (e + 1) * K);
     }
-}
-
-// Calls body with the number of graphs, at most 4, and the first of them, as a compile-time and a run-time number.
-template <class Body>
-inline void for_heads(int64_t K, const Body& body) {
-    int64_t k = 0;
-    for (; k + 4 <= K; k += 4) body(std::integral_constant<int, 4>{}, k);
-    if (K - k == 3) body(std::integral_constant<int, 3>{}, k);
-    if (K - k == 2) body(std::integral_constant<int, 2>{}, k);
-    if (K - k == 1) body(std::integral_constant<int, 1>{}, k);
 }
 
 }  // namespace mimogc
