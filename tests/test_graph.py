@@ -97,7 +97,11 @@ def test_attributes_follow_their_edges_and_loops_get_the_mean():
         Graph.from_edge_index(edge_index, 3, attributes, add_self_loops=True),
     ):
         loop = graph.src == graph.dst
-        assert graph.edge_attr[loop].flatten().tolist() == [0.0, 3.0, 0.0]  # nothing, (1 + 2 + 6) / 3, nothing
+        assert graph.edge_attr[loop].flatten().tolist() == [
+            0.0,
+            3.0,
+            0.0,
+        ]  # nothing, (1 + 2 + 6) / 3, nothing
         assert torch.equal(graph.edge_attr[~loop], attributes[graph.perm[~loop]])
 
 
@@ -143,7 +147,10 @@ def test_non_contiguous_and_int32_input():
 def test_to_and_repr():
     graph = Graph.from_edge_index(random_edges(4, 5), 4, torch.ones(5))
     assert repr(graph) == "Graph(num_nodes=4, num_edges=5)"
-    assert repr(Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.long), (2, 1))) == "Graph(num_nodes=2→1, num_edges=1)"
+    assert (
+        repr(Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.long), (2, 1)))
+        == "Graph(num_nodes=2→1, num_edges=1)"
+    )
     moved = graph.with_identity().to("meta")
     assert moved.device.type == moved.edge_attr.device.type == moved.extra.device.type == "meta"
 

@@ -118,7 +118,7 @@ def assert_kernel_accuracy(layer: Any, x: Tensor, edge_index: Any, factor: float
     Compared are the output and the gradients to x and to every parameter, each by its largest error.
     """
     single, double = copy.deepcopy(layer).float(), copy.deepcopy(layer).double()
-    weight = torch.randn(layer(x, edge_index).shape, dtype=torch.float64)
+    weight = torch.randn(single(x.float(), edge_index).shape, dtype=torch.float64)
     ours = _values(single, x.float(), edge_index, weight.float())
     with use_reference():
         plain = _values(single, x.float(), edge_index, weight.float())

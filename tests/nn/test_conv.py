@@ -11,7 +11,7 @@ from torch_geometric.utils import to_torch_csc_tensor
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph, testing
 from mimogc.nn import LMGConv
-from mimogc.nn.coefficients import BY_NAME, ACM, GATv2
+from mimogc.nn.coefficients import ACM, BY_NAME, GATv2
 
 NAMES = list(BY_NAME)
 EQUIVARIANT = [name for name in NAMES if name != "free"]
@@ -297,7 +297,10 @@ def test_nan_in_nan_out():
         ({"coefficients": "gcn", "heads": 2}, "heads: coefficients 'gcn' have exactly 1 computational graph"),
         ({"coefficients": "gcn", "edge_dim": 2}, "edge_dim: coefficients 'gcn' have no score"),
         ({"coefficients": "gated", "combine": "mean"}, "combine: Gated fixes the feature transformations"),
-        ({"coefficients": "sheaf", "out_channels": 5}, "stalk_dim: expected a divisor of out_channels=5, got 2"),
+        (
+            {"coefficients": "sheaf", "out_channels": 5},
+            "stalk_dim: expected a divisor of out_channels=5, got 2",
+        ),
         ({"dropout": 1.5}, r"dropout: expected a probability in \[0, 1\), got 1.5"),
         ({"out_channels": 0}, "out_channels: expected at least 1, got 0"),
     ],

@@ -1,6 +1,6 @@
 """Builds the kernels with AddressSanitizer and UndefinedBehaviorSanitizer and runs them on awkward graphs.
 
-    python tests/ops/sanitize.py
+python tests/ops/sanitize.py
 """
 
 import os

@@ -13,7 +13,23 @@ from mimogc.ops import functions, lmgc, propagate, propagate_tanh, reference, us
 
 DTYPES = [torch.float32, torch.float64]
 # (K, C): below, at, above and between multiples of every vector width, and more graphs than one tile takes
-WIDTHS = [(1, 1), (4, 1), (1, 3), (2, 4), (4, 8), (3, 9), (4, 16), (5, 17), (7, 31), (4, 64), (8, 33), (4, 130), (2, 257), (6, 70), (5, 133)]
+WIDTHS = [
+    (1, 1),
+    (4, 1),
+    (1, 3),
+    (2, 4),
+    (4, 8),
+    (3, 9),
+    (4, 16),
+    (5, 17),
+    (7, 31),
+    (4, 64),
+    (8, 33),
+    (4, 130),
+    (2, 257),
+    (6, 70),
+    (5, 133),
+]
 
 
 def _random(*shape, dtype=torch.float64):
@@ -35,7 +51,10 @@ def _assert_same(function, expected, inputs, dtype):
 
 
 def _check_propagate(graph, heads, channels, dtype):
-    alpha, h = _random(graph.num_edges, heads, dtype=dtype), _random(graph.num_src, heads, channels, dtype=dtype)
+    alpha, h = (
+        _random(graph.num_edges, heads, dtype=dtype),
+        _random(graph.num_src, heads, channels, dtype=dtype),
+    )
     for reduce in ("sum", "none"):
         _assert_same(
             lambda reduce=reduce: propagate(alpha, h, graph, reduce),
@@ -142,7 +161,10 @@ def test_first_and_second_derivatives_against_finite_differences():
         (lambda alpha, h: propagate(alpha, h, graph), (alpha, h)),
         (lambda alpha, h: propagate(alpha, h, graph, reduce="none"), (alpha, h)),
         (lambda s, t, h, edge: propagate_tanh(s, t, h, graph, edge), (s, t, h, edge)),
-        (lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias), (x, weight, att, edge, bias)),
+        (
+            lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias),
+            (x, weight, att, edge, bias),
+        ),
     ]
     for function, inputs in cases:
         assert gradcheck(function, inputs)
@@ -158,7 +180,9 @@ def test_only_the_gradients_asked_for():
     torch.testing.assert_close(grad, expected)
     out = propagate(alpha, h.detach(), graph).sum()
     (grad,) = torch.autograd.grad(out, alpha)
-    torch.testing.assert_close(grad, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), alpha)[0])
+    torch.testing.assert_close(
+        grad, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), alpha)[0]
+    )
 
 
 def test_non_contiguous_input():
@@ -170,7 +194,9 @@ def test_non_contiguous_input():
     h.requires_grad_()
     grad_out = torch.randn(4, 6).t()
     found = torch.autograd.grad(propagate(alpha, h, graph), h, grad_out)[0]
-    torch.testing.assert_close(found, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum"), h, grad_out)[0])
+    torch.testing.assert_close(
+        found, torch.autograd.grad(reference.propagate(alpha, h, graph, "sum"), h, grad_out)[0]
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -206,7 +232,9 @@ def test_nan_and_infinity_go_where_they_must():
         found = torch.autograd.grad(propagate(alpha, h, graph).sum(), (alpha, h))
         wanted = torch.autograd.grad(reference.propagate(alpha, h, graph, "sum").sum(), (alpha, h))
         torch.testing.assert_close(found, wanted, equal_nan=True)
-        s = torch.tensor([[torch.nan, 0, 20, -20], [torch.inf, -torch.inf, 9.0, 8.9], [0, 1e-20, 1e-3, -1e30]])
+        s = torch.tensor(
+            [[torch.nan, 0, 20, -20], [torch.inf, -torch.inf, 9.0, 8.9], [0, 1e-20, 1e-3, -1e30]]
+        )
         ones = torch.ones(3, 4, channels)
         torch.testing.assert_close(
             propagate_tanh(s, torch.zeros(3, 4), ones, graph),

@@ -69,7 +69,9 @@ print(ops.backend(), after - before, both - after)
 """
     if not os.path.isdir("/proc/self/task"):
         pytest.skip("threads of a process are counted through /proc")
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
     assert found.stdout.split() == ["native", "0", "1"]
 
 
@@ -124,11 +126,17 @@ def test_reference_is_one_environment_variable_away():
     for wanted in ("native", "reference"):
         environment = os.environ | {"MIMOGC_BACKEND": wanted}
         found = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment, timeout=120
+            [sys.executable, "-W", "error", "-c", code],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
         )
         assert found.stdout.strip() == wanted, found.stderr
     environment = os.environ | {"MIMOGC_BACKEND": "fast"}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert "MIMOGC_BACKEND: expected 'native' or 'reference', got 'fast'" in found.stderr
 
 
@@ -150,7 +158,9 @@ for heads, channels in ((4, 48), (3, 7)):
 print(mimogc._library.library()._name)
 """
     environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert found.returncode == 0, found.stderr
     levels = {"default": ("x86_64_v2", "generic"), "avx2": ("x86_64_v2", "x86_64_v3", "generic")}
     assert any(level in found.stdout for level in levels[capability])
