@@ -158,8 +158,8 @@ def test_to_and_repr():
 @pytest.mark.parametrize(
     ("edge_index", "nodes", "error", "message"),
     [
-        (torch.tensor([[0, 1], [1, 5]]), 3, IndexError, r"edge_index: expected every target in 0\.\.2, got 5 at edge 1"),
-        (torch.tensor([[0, -1], [1, 0]]), 3, IndexError, r"edge_index: expected every source in 0\.\.2, got -1 at edge 1"),
+        (torch.tensor([[0, 1], [1, 5]]), 3, IndexError, r"expected every target in 0\.\.2, got 5 at edge 1"),
+        (torch.tensor([[0, -1], [1, 0]]), 3, IndexError, r"expected every source in 0\.\.2, got -1 at edge 1"),
         (torch.tensor([[0, -1], [1, 0]]), None, IndexError, "got -1"),
         (torch.tensor([[0.0, 1.0], [1.0, 0.0]]), 3, TypeError, "edge_index: expected integers, got torch.float32"),
         (torch.zeros(2, 3, dtype=torch.bool), 3, TypeError, "edge_index: expected integers"),

@@ -1,4 +1,4 @@
-"""Each coefficient class is the published method: equal to PyG's layer with copied weights, or to its dense operator."""
+"""Each coefficient class is the published method: equal to PyG's layer with copied weights or to a dense operator."""
 
 import pytest
 import torch
