@@ -23,7 +23,7 @@ from mimogc.data import (
 )
 from mimogc.data.packing import pack_pickles
 
-GRAPH_ARRAYS = ("rowptr", "col", "position", "colptr", "row", "edge")
+GRAPH_ARRAYS = ("rowptr", "sources", "position", "colptr", "targets", "slot")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ class TypedGraph:
         if kinds.shape != (graph.num_edges,):
             raise ValueError(f"kinds: expected shape [{graph.num_edges}], got {list(kinds.shape)}")
         typed = replace(graph, edge_attr=F.one_hot(kinds, types).to(dtype))
-        return TypedGraph(typed, graph.dst * types + kinds)
+        return TypedGraph(typed, typed.dst * types + kinds)
 
 
 class BondConv(torch.nn.Module):
