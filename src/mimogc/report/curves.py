@@ -109,6 +109,8 @@ def _svg(canvas: Canvas, title: str) -> str:
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Only ids that something refers to, which hashsalt makes unique: a page has several drawings.
+    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if f"#{match[1]}" in svg else "", svg)
     for stand_in, color in COLORS.items():
         svg = svg.replace(stand_in, color)
     svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px var(--sans)", svg)

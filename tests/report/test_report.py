@@ -1,0 +1,225 @@
+"""The report as files: what is in it with all results, with some, with none, and with hostile text."""
+
+import csv
+import math
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from stored_results import MEANS, full_table, record
+
+from mimogc.cli import run as command_line
+from mimogc.experiments import registry
+from mimogc.experiments.run import Outcome, Record
+from mimogc.experiments.store import StoreError
+from mimogc.experiments.universality import STUDY
+from mimogc.report import published, write_report
+from mimogc.report.specs import TABLES, UNIVERSALITY
+from mimogc.report.tables import fill
+
+MakeStore = Callable[[Sequence[Record]], Path]
+
+
+def table(records: Sequence[Record]):  # type: ignore[no-untyped-def]
+    return fill(UNIVERSALITY, STUDY, STUDY.aggregate(records), [])
+
+
+def entry(records: Sequence[Record], method: str, column: int):  # type: ignore[no-untyped-def]
+    return next(row for row in table(records).rows if row.method == method).entries[column]
+
+
+def test_published_values_are_those_of_the_paper() -> None:
+    values = published.published()
+    path = Path(published.__file__).with_name("published.csv")
+    with path.open(newline="") as file:
+        assert len(values) == len(list(csv.DictReader(file))) == 90
+    assert values["universality", "lmgc", "erdos_renyi", "basic", "mse"] == published.Published(25e-9, 86e-11)
+    assert values["zinc12k", "lmgc", "zinc12k", "all", "test_mae"] == published.Published(0.203, 0.004)
+    assert values["heterophilic", "acm", "squirrel", "residual", "test_accuracy"].mean == 34.5
+
+
+@pytest.mark.parametrize("spec", TABLES, ids=lambda spec: spec.study)
+def test_every_cell_of_every_table_has_its_published_value(spec) -> None:  # type: ignore[no-untyped-def]
+    for method in ("gatv2", "fagcn", "acm", "gin", "lmgc"):
+        for column in spec.columns:
+            key = (spec.study, method, column.dataset, column.published_variant, column.metric)
+            assert key in published.published()
+
+
+def test_a_cell_has_our_value_the_papers_and_the_difference() -> None:
+    cell = entry(full_table(), "ACM", 0)
+    assert cell.ours == "0.492 ± 0.049"
+    assert cell.paper == "0.49 ± 0.02"
+    assert cell.difference == "+0.002"
+    assert not cell.remark
+    assert not cell.command
+
+
+def test_best_and_second_are_marked_among_the_methods_of_the_paper() -> None:
+    filled = table(full_table())
+    ranks = {row.method: row.entries[0].rank for row in filled.rows}
+    assert ranks == {"GATv2": "second", "FAGCN": "", "ACM": "", "GIN": "", "LMGC": "best", "MIMO-GC": ""}
+    assert {row.method: row.paper_rank for row in filled.rows if row.paper_rank} == {
+        "LMGC": "best",
+        "GIN": "second",
+    }
+    assert [row.method for row in filled.rows if not row.ranked] == ["MIMO-GC"]
+
+
+def test_a_value_that_is_not_finite_is_shown_and_never_best() -> None:
+    records = [record("lmgc", "n64", math.inf, seed) for seed in range(3)]
+    records += [record(method, "n64", 0.5, seed) for method in ("acm", "gin") for seed in range(3)]
+    cell = entry(records, "LMGC", 0)
+    assert cell.ours == "∞"
+    assert cell.rank == ""
+
+
+def test_quick_results_say_what_they_lack() -> None:
+    cell = entry([record("acm", "n64", 0.5, steps=2_000)], "ACM", 0)
+    assert cell.ours == "0.500"
+    assert cell.remark == "1 of 3 repeats, 2,000 of 40,000 steps"
+    assert cell.command == "mimogc reproduce universality --methods acm --variants n64"
+
+
+def test_an_empty_table_is_filled_by_one_command_and_gaps_by_few() -> None:
+    assert table([]).commands == ("mimogc reproduce universality",)
+    kept = [r for r in full_table() if r.run.method not in ("acm", "gin") and r.run.variant != "n16"]
+    assert table(kept).commands == (
+        "mimogc reproduce universality --methods gatv2,fagcn,lmgc,mimogc --variants n16",
+        "mimogc reproduce universality --methods acm,gin",
+    )
+    assert table(full_table()).commands == ()
+
+
+@pytest.mark.parametrize(
+    "spec", [s for s in TABLES if s.study in registry.names()], ids=lambda spec: spec.study
+)
+def test_commands_for_missing_cells_are_understood_by_the_command_line(
+    spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    filled = fill(spec, registry.load(spec.study), [], ["--store", str(tmp_path / "with space.db")])
+    commands = {filled.commands[0], filled.rows[0].entries[0].command, filled.rows[-1].entries[-1].command}
+    assert len(commands) == 3
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "mimogc"
+        assert command_line([*arguments, "--dry-run"]) == 0
+
+
+def test_a_complete_store_gives_a_complete_page(make_store: MakeStore, tmp_path: Path) -> None:
+    page = write_report(make_store(full_table()), tmp_path / "out")
+    html = page.read_text()
+    assert page == tmp_path / "out" / "index.html"
+    section = html[html.index('<section id="universality"') : html.index("</section>")]
+    assert "18 of 18 cells complete" in html
+    assert "missing" not in section
+    assert '<span class="value best">(1.4 ± 0.1)·10⁻⁶</span>' in section
+    assert "54 runs" in section
+    assert "1 min 48 s" in section
+    assert "revision abcdef0123" in section
+    assert "threads per batch: 1" in section
+    assert "at most 4e-30" in section
+    assert section.count("<svg") == 3
+
+
+def test_an_empty_store_gives_a_page_with_everything_missing(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store([])
+    html = write_report(store, tmp_path / "out").read_text()
+    section = html[html.index('<section id="universality"') : html.index("</section>")]
+    assert section.count("<summary>missing</summary>") == 18
+    assert f"mimogc reproduce universality --store {store}" in section
+    assert "<svg" not in section
+    assert "0 of 18 cells complete" in html
+
+
+def test_markdown_has_one_row_per_method_with_as_many_columns_as_its_head(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    write_report(make_store(full_table()[:-3]), tmp_path)
+    text = (tmp_path / "universality.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(MEANS)
+    assert {row.count("|") for row in rows} == {6}
+    assert "| LMGC | **(2.5 ± 0.1)·10⁻⁸** | **(1.4 ± 0.1)·10⁻⁶**; Δ +1.4·10⁻⁶ |" in text
+    assert rows[-1].endswith("| missing |")
+    assert "mimogc reproduce universality --methods mimogc --variants n16" in text
+
+
+def test_the_default_store_needs_no_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_store: MakeStore
+) -> None:
+    made = make_store([])
+    (tmp_path / "results").mkdir()
+    made.rename(tmp_path / "results" / "runs.db")
+    monkeypatch.chdir(tmp_path)
+    html = write_report("results/runs.db", "report").read_text()
+    assert "<code>mimogc reproduce universality</code>" in html
+    assert "--store" not in html
+
+
+class Tags(HTMLParser):
+    """Collects the tags and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_text_from_the_store_is_escaped(tmp_path: Path, make_store: MakeStore) -> None:
+    evil = '<script>alert("x")</script><img src=x onerror=alert(1)>'
+    failed = record("acm", "n64", 0.5)
+    records = [
+        replace(failed, status="failed", outcome=Outcome(), error=f"ValueError: {evil}\ntrace"),
+        replace(record("lmgc", "n64", 0.1), environment={"torch": evil, "revision": evil, "processor": evil}),
+        replace(record("gin", "n64", 0.1), status="diverged"),
+    ]
+    html = write_report(make_store(records), tmp_path / "<b>out").read_text()
+    tags = Tags()
+    tags.feed(html)
+    assert not [tag for tag, _ in tags.seen if tag in ("script", "img", "b") and tag != "b"]
+    assert "onerror" not in {name for _, attributes in tags.seen for name in attributes}
+    assert "ValueError: &lt;script&gt;" in html
+    assert "Diverged" in html
+
+
+def test_the_page_needs_nothing_else(make_store: MakeStore, tmp_path: Path) -> None:
+    tags = Tags()
+    html = write_report(make_store(full_table()), tmp_path / "out").read_text()
+    tags.feed(html)
+    for _, attributes in tags.seen:
+        for name in ("src", "href", "xlink:href", "data"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:"))
+    assert not re.search(r"url\((?!#)", html)
+    assert "@import" not in html
+    identifiers = [attributes["id"] for _, attributes in tags.seen if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_curves_take_their_colours_from_the_page(make_store: MakeStore, tmp_path: Path) -> None:
+    html = write_report(make_store(full_table()), tmp_path / "out").read_text()
+    svg = "".join(re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL))
+    assert "currentColor" in svg
+    assert all(f"var(--series-{i})" in svg for i in range(6))
+    assert set(re.findall(r"#[0-9a-fA-F]{6}\b", svg)) <= {"#000000", "#ffffff"}
+
+
+def test_a_page_written_again_is_the_same_but_for_the_time(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(full_table())
+    pages = [write_report(store, tmp_path / name).read_text() for name in ("a", "b")]
+    first, second = (re.sub(r"on \d{4}-\d\d-\d\d \d\d:\d\d UTC", "", page) for page in pages)
+    assert first == second
+    assert sorted(path.name for path in (tmp_path / "a").iterdir() if path.suffix == ".part") == []
+
+
+def test_a_store_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"none\.db"):
+        write_report(tmp_path / "none.db", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
