@@ -5,6 +5,7 @@ import importlib
 import os
 import random
 import signal
+import socket
 import threading
 import time
 import traceback
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mimogc.experiments.run import Outcome, Run, Scalar
-from mimogc.experiments.study import Context
+from mimogc.experiments.study import Context, UsageError
 
 Batch = tuple[Run, ...]
 Progress = Callable[[Batch, float, Mapping[str, float]], None]  # batch, fraction of it done, current metrics
@@ -152,6 +153,7 @@ def _start_ray(threads: int, jobs: int, address: str | None) -> Any:
         local = {"num_cpus": jobs, "include_dashboard": False, "object_store_memory": 100 * 2**20}  # bytes
         ray.init(address="local", **local, **quiet)
         return ray
+    _check_address(address)
     try:
         ray.init(address=address, **quiet)
     except Exception as error:
@@ -161,6 +163,19 @@ def _start_ray(threads: int, jobs: int, address: str | None) -> Any:
         ray.shutdown()
         raise EngineError(f"a batch needs {threads} CPUs; the largest node of the cluster has {largest:g}")
     return ray
+
+
+def _check_address(address: str) -> None:
+    """Ray itself would try an address at which nobody listens for many minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageError(f"--cluster must be host:port or auto; got {address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise EngineError(f"cannot connect to the cluster at {address!r}: {error}") from error
 
 
 class Board:
