@@ -1,0 +1,104 @@
+"""What a coefficient class is, and what the published ones share."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.dense.linear import Linear
+
+from mimogc.graph import Graph
+
+Channels = int | tuple[int, int]
+Pair = tuple[
+    Tensor, Tensor
+]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
+
+
+class Coefficients(torch.nn.Module):
+    """Base class: computes the edge weights of K computational graphs.
+
+    A subclass sets ``heads`` (K) and defines :meth:`forward`. The defaults fit K free feature transformations
+    W^(k) of shape F × C; methods with structured transformations override ``layout`` and :meth:`map_shape`:
+
+    ========== ================== ==================================================================
+    ``layout`` shape of ``h``     out_i
+    ========== ================== ==================================================================
+    free       ``[N, K, C]``      Σ_k Σ_j α_k(i,j) h_k(j)
+    channel    ``[N, C, 1]``      channel k is Σ_j α_k(i,j) h_k(j): K = C graphs of one channel each
+    stalk      ``[N, s, C/s]``    row a is Σ_b Σ_j α_ab(i,j) h_b(j): K = s² graphs, W = E_ab ⊗ W
+    ========== ================== ==================================================================
+    """
+
+    layout: ClassVar[str] = "free"
+    #: what the layer does about self-loops: "asked" (as `add_self_loops` says) or "identity" (also room for I·X)
+    loops: ClassVar[str] = "asked"
+    heads: int
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        if heads < 1:
+            raise ValueError(f"heads: expected at least 1, got {heads}")
+        self.heads = heads
+
+    def map_shape(self, out_channels: int) -> tuple[int, int]:
+        """(rows, channels) of ``h`` at one node."""
+        return self.heads, out_channels
+
+    def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
+        """The coefficients.
+
+        Args:
+            x: features of sources and targets, ``[N, F]`` each.
+            h: transformed features of sources and targets, ``[N, K, C]`` each.
+            graph: the graph, with ``edge_attr`` where the layer got some.
+
+        Returns:
+            ``alpha [E, K]`` in the graph's edge order.
+        """
+        raise TypeError(f"{type(self).__name__} must define forward(x, h, graph) -> alpha [E, K]")
+
+    def reset_parameters(self) -> None:
+        for child in self.children():
+            reset: Any = getattr(child, "reset_parameters", None)
+            if reset is not None:
+                reset()
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}"
+
+
+class Scored(Coefficients):
+    """Coefficients made from a score, to which edge features may add a term."""
+
+    def __init__(self, heads: int, edge_dim: int | None, width: int | None = None) -> None:
+        super().__init__(heads)
+        self.lin_edge = (
+            None
+            if edge_dim is None
+            else Linear(edge_dim, width or heads, bias=False, weight_initializer="glorot")
+        )
+
+    def edge_term(self, graph: Graph) -> Tensor | None:
+        """[E, heads or width]: what the edge features add to the score."""
+        if self.lin_edge is None or graph.edge_attr is None:
+            return None
+        attributes = graph.edge_attr
+        lin_edge: Any = self.lin_edge
+        term: Tensor = lin_edge(attributes.view(-1, 1) if attributes.dim() == 1 else attributes)
+        return term
+
+
+def source_channels(channels: Channels) -> int:
+    return channels[0] if isinstance(channels, tuple) else channels
+
+
+def target_channels(channels: Channels) -> int:
+    return channels[1] if isinstance(channels, tuple) else channels
+
+
+def fixed_heads(name: str, heads: int | None, value: int) -> int:
+    if heads is not None and heads != value and heads != 4:  # 4 is the layer's default
+        raise ValueError(
+            f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}"
+        )
+    return value
