@@ -107,11 +107,10 @@ def results(study: Study, plan: Plan, records: Sequence[Record]) -> None:
     """Print the cells of the runs asked for."""
     rows = []
     for cell in aggregate(study, plan, records):
+        spread = f" ± {cell.std:.2g}" if cell.count > 1 else ""
         chosen = " ".join(f"{name}={value}" for name, value in cell.hparams)
         row = {"dataset": cell.dataset, "variant": cell.variant, "method": cell.method, "metric": cell.metric}
-        rows.append(
-            row | {"mean ± std": f"{cell.mean:.3g} ± {cell.std:.2g}", "of": f"{cell.count}/{cell.expected}"}
-        )
+        rows.append(row | {"mean ± std": f"{cell.mean:.3g}{spread}", "of": f"{cell.count}/{cell.expected}"})
         rows[-1] |= {"selected": chosen}
     table(rows, title=study.title)
 
@@ -160,12 +159,14 @@ def methods_document(studies: Sequence[Study]) -> dict[str, Any]:
 
     listed = ("name", "title", "methods", "datasets", "variants", "extras")
     return {
-        "coefficients": {
-            name: (inspect.getdoc(kind) or "").partition("\n")[0].replace("``", "")
-            for name, kind in BY_NAME.items()
-        },
+        "coefficients": {name: _first_sentence(kind) for name, kind in BY_NAME.items()},
         "studies": [{name: getattr(study, name) for name in listed} for study in studies],
     }
+
+
+def _first_sentence(kind: type) -> str:
+    first, *rest = (inspect.getdoc(kind) or "").replace("``", "").split("\n\n")
+    return " ".join(f"{first} {rest[0] if first.endswith(':') else ''}".split())
 
 
 def methods(studies: Sequence[Study]) -> None:

@@ -36,6 +36,7 @@ class Display:
         self.fractions: dict[Batch, float] = {}  # of the batches that have not finished
         self.current = ""
         self.start = self.shown = 0.0
+        self.pace: tuple[float, float] | None = None  # time and fraction at the first word: Ray starts slowly
 
     def __enter__(self) -> "Display":
         self.live.start()
@@ -51,6 +52,7 @@ class Display:
         self.fractions = dict.fromkeys(plan.batches, 0.0)
         self.current = ""
         self.start = self.shown = time.monotonic()
+        self.pace = None
         self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="")
         stored = len(plan.runs) - plan.missing
         before = f", {stored} more are stored already" if stored else ""
@@ -84,9 +86,10 @@ class Display:
             return
         self.shown = now
         fraction = (self.done + sum(len(batch) * f for batch, f in self.fractions.items())) / self.total
-        left = (
-            "" if last or not fraction else f"about {duration((now - self.start) * (1 / fraction - 1))} left"
-        )
+        since, before = self.pace = self.pace or (now, fraction)
+        left = ""
+        if not last and fraction - before > 0.01:
+            left = f"about {duration((now - since) * (1 - fraction) / (fraction - before))} left"
         runs = f"{self.done}/{self.total} runs"
         if self.console.is_terminal:
             text = escape(self.current)
