@@ -123,7 +123,7 @@ class GATv2(Scored):
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = h
         if self.lin_target is not None:
-            target = self.lintarget_channels(x[1]).view_as(target)
+            target = self.lin_target(x[1]).view_as(target)
         score = source[graph.src] + target[graph.dst]  # [E, K, C]
         edge = self.edge_term(graph)
         if edge is not None:
