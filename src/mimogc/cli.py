@@ -102,13 +102,17 @@ def reproduce(
     Stop it whenever you like: the same command goes on where it was. A study may have options of its own, such as
     --steps or --epochs; mimogc methods lists them.
     """
-    from mimogc.experiments import registry
+    from mimogc.experiments import ranks, registry
     from mimogc.experiments.study import Options, UsageError, parse_extras
 
     if study.startswith("-"):
         raise UsageError(f"the study comes first: mimogc reproduce STUDY {study} ...")
     if jobs > 1 and cluster:
         raise UsageError("--jobs is for this machine and --cluster for another; give one of them")
+    if ranks.size() > 1 and (jobs > 1 or cluster):
+        raise UsageError(
+            "torchrun is for one run on many processes, --jobs and --cluster for many runs; use one"
+        )
     loaded = registry.load(study)
     options = Options(
         methods=_names(methods),
@@ -131,10 +135,13 @@ def _reproduce(
 ) -> int:
     from rich.console import Console
 
-    from mimogc.experiments import driver, present
+    from mimogc.experiments import driver, present, ranks
     from mimogc.experiments.progress import Display
     from mimogc.experiments.store import Store
 
+    if ranks.rank():
+        driver.assist(name, store)
+        return 0
     console = Console(stderr=True)
     # Ray and studies may print; stdout is for the result alone.
     with redirect_stdout(sys.stderr), Display(console) as display:

@@ -85,7 +85,7 @@ def test_the_threads_are_those_of_the_study(
     monkeypatch.setattr(LeastSquares, "threads", 2)
     monkeypatch.setattr(watch, "progress", lambda *args: seen.append(torch.get_num_threads()))
     before = torch.get_num_threads()
-    reproduce(TINY, Options(methods=("sgd",), seeds=1), tmp_path / "runs.db", watch)
+    reproduce(TINY, Options(methods=("sgd",), seeds=1, extras=(("steps", 2),)), tmp_path / "runs.db", watch)
     assert set(seen) == {2}
     assert torch.get_num_threads() == before
 

@@ -8,6 +8,7 @@ starts and ends; ``TINY_FAIL`` a method that raises.
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -81,6 +82,18 @@ class Refined(LeastSquares):
         return runs
 
 
+class Shared(LeastSquares):
+    """The same as one computation of several processes: every rank counts."""
+
+    name = "shared"
+
+    def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
+        count = torch.ones(())
+        torch.distributed.all_reduce(count)
+        outcomes = super().execute(batch, context)
+        return [replace(o, metrics={**o.metrics, "ranks": count.item()}) for o in outcomes]
+
+
 def train(run: Run) -> Outcome:
     if run.method == os.environ.get("TINY_FAIL"):
         raise RuntimeError("asked to fail\nwith more to say")
@@ -117,3 +130,4 @@ def _trace(line: str) -> None:
 
 STUDY = LeastSquares()
 REFINED = Refined()
+SHARED = Shared()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from mimogc.experiments import engine, registry
+from mimogc.experiments import engine, ranks, registry
 from mimogc.experiments.engine import Batch, BatchResult
 from mimogc.experiments.run import Outcome, Record, Run
 from mimogc.experiments.store import Store
@@ -92,20 +92,34 @@ def reproduce(
     """
     study = registry.load(name)
     start = time.monotonic()
-    with Store(store, write=True) as results:
+    with Store(store, write=True) as results, ranks.group():
         plan = make_plan(study, options, results.records(study.name))
         summary = Summary(plan, len(plan.runs) - plan.missing)
         study.prepare([run for batch in plan.batches for run in batch])
         try:
             while plan.batches and not summary.count("failed"):
                 watcher.started(plan)
+                ranks.agree(plan.batches)
                 _compute(name, study, plan, results, watcher, summary, jobs, cluster)
                 plan = make_plan(study, options, results.records(study.name))
+            if not summary.count("failed"):  # after a failure torchrun ends the other ranks
+                ranks.agree([])
         except KeyboardInterrupt:
             summary.interrupted = True
         summary.plan = make_plan(study, options, results.records(study.name))
         summary.seconds = time.monotonic() - start
         return summary
+
+
+def assist(name: str, store: str | Path) -> None:
+    """What the ranks above 0 do under torchrun: compute the batches of rank 0 along with it, store nothing."""
+    with ranks.group():
+        while batches := ranks.agree([]):
+            for result in engine.in_process(
+                registry.reference(name), batches, partial(_folder, Path(store)), lambda *_: None
+            ):
+                if result.error:
+                    raise RuntimeError(result.error.partition("\n")[0])
 
 
 def _compute(
@@ -130,6 +144,8 @@ def _compute(
             if not result.error:
                 _discard(folder(result.batch))
             watcher.finished(result.batch, records)
+            if result.error and ranks.size() > 1:
+                break  # the other ranks are no longer in step
 
 
 def _folder(store: Path, batch: Batch) -> Path:
