@@ -1,6 +1,7 @@
 """The command line: parses and prints. Whatever is heavy is imported by the command that needs it."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -33,7 +34,13 @@ JsonOption = Annotated[
 
 def main() -> None:
     """The command ``mimogc``: an error is one line on stderr and a non-zero exit code."""
+    signal.signal(signal.SIGINT, _leave)
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave(*_: object) -> None:
+    # Not an exception: in the middle of `import torch` it can be swallowed and leave half a module behind.
+    os._exit(_complain("interrupted", INTERRUPTED))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -143,6 +150,8 @@ def _reproduce(
         driver.assist(name, store)
         return 0
     console = Console(stderr=True)
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on the driver ends in good order
     # Ray and studies may print; stdout is for the result alone.
     with redirect_stdout(sys.stderr), Display(console) as display:
         summary = driver.reproduce(name, options, store, display, jobs=jobs, cluster=cluster)

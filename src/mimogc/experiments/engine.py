@@ -157,7 +157,8 @@ def _start_ray(threads: int, jobs: int, address: str | None) -> Any:
     try:
         ray.init(address=address, **quiet)
     except Exception as error:
-        raise EngineError(f"cannot connect to the cluster at {address!r}: {_reason(error)}") from error
+        hint = "" if "RAY_AUTH_MODE" in os.environ else "; if it asks for a token, set RAY_AUTH_MODE=token"
+        raise EngineError(f"cannot connect to the cluster at {address!r}: {_reason(error)}{hint}") from error
     largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
     if largest < threads:
         ray.shutdown()
