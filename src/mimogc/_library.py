@@ -23,9 +23,7 @@ _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 def _folders() -> list[Path]:
     """Where an installed or an editable package keeps its libraries."""
-    import mimogc.ops
-
-    return [Path(folder) for folder in mimogc.ops.__path__]
+    return [Path(folder) / "ops" for folder in sys.modules["mimogc"].__path__]
 
 
 @cache

@@ -1,8 +1,27 @@
-"""Layers: the localized MIMO graph convolution with its coefficients, and what is not linear beside it."""
+"""Layers and models: the localized MIMO graph convolution, the exact one, and what is not linear beside them."""
 
 from mimogc.nn import coefficients
+from mimogc.nn.bonds import BondConv
 from mimogc.nn.coefficients import Coefficients
 from mimogc.nn.conv import LMGConv, Operator
+from mimogc.nn.features import SparseFeatures
+from mimogc.nn.mimo import MIMOConv
+from mimogc.nn.models import GraphRegressor, NodeClassifier, fit_width
 from mimogc.nn.nonlinear import ACMConv, GINLayer
+from mimogc.nn.polynomial import PolynomialConv
 
-__all__ = ["ACMConv", "Coefficients", "GINLayer", "LMGConv", "Operator", "coefficients"]
+__all__ = [
+    "ACMConv",
+    "BondConv",
+    "Coefficients",
+    "GINLayer",
+    "GraphRegressor",
+    "LMGConv",
+    "MIMOConv",
+    "NodeClassifier",
+    "Operator",
+    "PolynomialConv",
+    "SparseFeatures",
+    "coefficients",
+    "fit_width",
+]

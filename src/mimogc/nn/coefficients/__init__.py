@@ -4,6 +4,8 @@ A new method is a subclass of :class:`Coefficients` that returns ``alpha [E, K]`
 checks and tables come with the layer.
 """
 
+from typing import Any
+
 from mimogc.nn.coefficients.attention import FAGCN, GAT, LMGC, GATv2
 from mimogc.nn.coefficients.base import Channels, Coefficients, Pair
 from mimogc.nn.coefficients.structural import ACM, GCN, Free
@@ -25,7 +27,7 @@ __all__ = [
     "Sheaf",
 ]
 
-BY_NAME: dict[str, type[Coefficients]] = {
+BY_NAME: dict[str, Any] = {  # name → class, called as (in_channels, out_channels, **options it knows)
     "lmgc": LMGC,
     "gcn": GCN,
     "gat": GAT,
