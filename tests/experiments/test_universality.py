@@ -11,7 +11,9 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from mimogc.experiments.batched import METHODS, Batched, Problem, log_grid, train
+from mimogc.experiments.driver import Watcher, reproduce
 from mimogc.experiments.run import Outcome, Record, Run, hparams
+from mimogc.experiments.store import Store
 from mimogc.experiments.study import Context, Options, UsageError, complete
 from mimogc.experiments.universality import (
     SETTINGS,
@@ -222,6 +224,17 @@ def test_execute_answers_in_the_order_of_the_batch_and_tells_progress(
     assert outcomes[1].curves != outcomes[2].curves
     assert told == sorted(told)
     assert 0 < told[0] < told[-1] <= 1
+
+
+def test_results_do_not_depend_on_the_number_of_jobs(tmp_path: Path, watch: Watcher) -> None:
+    options = Options(methods=("acm", "gin"), variants=("n16",), quick=True, extras=(("steps", 50),))
+    found = []
+    for jobs in (1, 2):
+        reproduce("universality", options, tmp_path / f"{jobs}.db", watch, jobs=jobs)
+        with Store(tmp_path / f"{jobs}.db") as store:
+            found.append({r.run.id: (r.outcome.metrics, r.outcome.curves) for r in store.records()})
+    assert len(found[0]) == 6
+    assert found[0] == found[1]
 
 
 def record(mse: float, **values: object) -> Record:

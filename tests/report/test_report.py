@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from stored_results import MEANS, full_table, record
+from stored_results import MEANS, full_table, node_record, record
 
 from mimogc.cli import run as command_line
 from mimogc.experiments import registry
@@ -68,6 +68,30 @@ def test_best_and_second_are_marked_among_the_methods_of_the_paper() -> None:
         "GIN": "second",
     }
     assert [row.method for row in filled.rows if not row.ranked] == ["MIMO-GC"]
+
+
+def test_where_the_paper_has_a_value_per_column_it_stands_in_the_cell(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    records = [
+        node_record(method, dataset, accuracy + seed + split, seed, split)
+        for method, accuracy in (("lmgc", 70.0), ("gcn", 60.0), ("acm", 75.0))
+        for dataset in ("texas", "minesweeper")
+        for seed in range(1, 6)
+        for split in range(2)
+    ]
+    html = write_report(make_store(records), tmp_path).read_text()
+    section = html[html.index('<section id="heterophilic"') :]
+    assert '<span class="value second">73.5 ± 1.6</span>' in section
+    assert '<span class="small">paper <span class="value best">74.2 ± 2.2</span></span>' in section
+    assert '<span class="value best">78.5 ± 1.6</span>' in section
+    assert "Δ −0.7" in section
+    assert '<th scope="col">Minesweeper</th>' in section
+    assert '<th scope="row">GCN</th>' in section
+    assert section.count("<svg") == 2
+    text = (tmp_path / "heterophilic.md").read_text()
+    assert "| <u>73.5 ± 1.6</u>; paper **74.2 ± 2.2**; Δ −0.7 |" in text
+    assert "| missing; paper **68.9 ± 2.2** |" in text
 
 
 def test_a_value_that_is_not_finite_is_shown_and_never_best() -> None:

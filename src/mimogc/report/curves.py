@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from mimogc.experiments.run import Record
+from mimogc.report.names import PAPER_METHODS, label
 
 # Stand-ins that are replaced in the SVG: the colour of the text, of the grid, and of the methods in order.
 INK, GRID = "#010203", "#010204"
@@ -48,6 +49,19 @@ def universality(selected: Sequence[Record]) -> list[Figure]:
     )
 
 
+def by_dataset(selected: Sequence[Record]) -> list[Figure]:
+    """For each dataset the training loss over the epochs on the first split, one line per repeat."""
+    first = [record for record in selected if record.run.split == 0]
+    methods = dict.fromkeys(record.run.method for record in first)
+    order = (*PAPER_METHODS, *sorted(methods.keys() - set(PAPER_METHODS)))
+    panels: dict[str, list[Line]] = {}
+    for record in first:
+        panels.setdefault(label(record.run.dataset), []).extend(
+            _lines([record], record.run.variant, "epoch", "loss")
+        )
+    return loss_curves(panels, order, "epoch", "training loss")
+
+
 def _lines(records: Iterable[Record], variant: str, x: str, y: str) -> list[Line]:
     return [
         Line(record.run.method, record.outcome.curves[x], record.outcome.curves[y])
@@ -76,10 +90,10 @@ def loss_curves(panels: Mapping[str, Sequence[Line]], order: Sequence[str], x: s
         _frame(axes, x, y)
         axes.set_ylim(min(heights) / 3, max(heights) * 3)
         for series, line in sorted(lines, key=lambda line: order.index(line[0])):
-            color = SERIES[order.index(series)]
+            color = SERIES[order.index(series) % len(SERIES)]
             axes.plot(*zip(*line, strict=True), color=color, linewidth=1.2, alpha=0.85)
         present = {series for series, _ in lines}
-        numbered = tuple((series, number) for number, series in enumerate(order) if series in present)
+        numbered = tuple((name, i % len(SERIES)) for i, name in enumerate(order) if name in present)
         figures.append(Figure(title, _svg(canvas, title), numbered))
     return figures
 

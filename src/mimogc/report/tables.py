@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from mimogc.experiments.study import Cell, Study
 from mimogc.report import numbers
+from mimogc.report.names import label
 from mimogc.report.published import Published, published
-from mimogc.report.specs import Column, TableSpec, label
+from mimogc.report.specs import Column, TableSpec
 
 RANKS = ("best", "second")
 

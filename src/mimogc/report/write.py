@@ -16,7 +16,8 @@ from mimogc.experiments.store import Store
 from mimogc.experiments.study import Study
 from mimogc.report import numbers
 from mimogc.report.curves import Figure
-from mimogc.report.specs import TABLES, TableSpec, label
+from mimogc.report.names import label
+from mimogc.report.specs import TABLES, TableSpec
 from mimogc.report.tables import FilledTable, fill
 
 DEFAULT_STORE = Path("results/runs.db")  # of the command line, so that commands need not name it
