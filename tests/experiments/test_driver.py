@@ -1,6 +1,7 @@
 """The driver: what is stored is not computed again, what failed is, and a result depends on its run alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,16 @@ class Forgetful(LeastSquares):
 def test_a_study_must_not_lose_runs() -> None:
     with pytest.raises(ValueError, match="every run into exactly one batch"):
         make_plan(Forgetful(), Options(), [])
+
+
+class Misnamed(LeastSquares):
+    def runs(self, options: Options) -> list[Run]:
+        return [replace(run, study="other") for run in super().runs(options)]
+
+
+def test_a_study_names_its_runs_after_itself() -> None:
+    with pytest.raises(ValueError, match="must give its own name to its runs; got 'other'"):
+        make_plan(Misnamed(), Options(), [])
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,9 @@ def make_plan(study: Study, options: Options, records: Sequence[Record]) -> Plan
         runs.update((run.id, run) for run in more)
         if len(runs) == size:
             break
+    foreign = next((run for run in runs.values() if run.study != study.name), None)
+    if foreign:
+        raise ValueError(f"study {study.name!r} must give its own name to its runs; got {foreign.study!r}")
     missing = [run for key, run in runs.items() if key not in stored]
     batches = study.batches(missing)
     if sorted(run.id for batch in batches for run in batch) != sorted(run.id for run in missing):

@@ -50,14 +50,13 @@ class Display:
     def started(self, plan: Plan) -> None:
         self.total, self.done = plan.missing, 0
         self.fractions = dict.fromkeys(plan.batches, 0.0)
-        self.current = ""
         self.start = self.shown = time.monotonic()
         self.pace = None
-        self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="")
+        self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="", description="starting")
         stored = len(plan.runs) - plan.missing
         before = f", {stored} more are stored already" if stored else ""
         self.console.print(
-            f"{plan.missing} runs to do in {len(plan.batches)} batches{before}", highlight=False
+            f"{plan.missing} runs to do, batches: {len(plan.batches)}{before}", highlight=False
         )
 
     def progress(self, batch: Batch, fraction: float, metrics: Mapping[str, float]) -> None:

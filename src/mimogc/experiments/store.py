@@ -91,10 +91,6 @@ class Store:
     ) -> None:
         self.close()
 
-    def ids(self) -> set[str]:
-        """The identities of all finished runs."""
-        return {row["id"] for row in self._select("runs", None)}
-
     def records(self, study: str | None = None) -> list[Record]:
         """The finished runs, done or diverged, in the order they were finished."""
         return [_record(row) for row in self._select("runs", study)]
