@@ -1,34 +1,53 @@
-# make run    sets everything up and runs the main job        make test   sets everything up and runs all checks
-# make bench  prints speed and memory ratios                  make clean  removes what the other targets made
+# make run    sets everything up and runs the main job: the universality table, with a report to look at
+# make test   sets everything up and runs all checks, with the compiled kernels and without them
+# make bench  prints speed and memory as ratios          make clean  removes what the other targets made
 PYTHON ?= python3
 BIN := .venv/bin
-BUILD_INPUTS := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/mimogc/ops/csrc/*)
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+KERNELS := src/mimogc/ops/csrc
 
-.PHONY: run test bench sanitize lint clean setup
+.PHONY: run test lint sanitize kernels reference browser bench clean setup FORCE
 
 setup: .venv/.installed
 
-.venv/.installed: $(BUILD_INPUTS)
+# The editable installation knows which modules there are, so it is renewed when one comes or goes.
+.venv/.modules: FORCE
+	@mkdir -p .venv
+	@find src -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find src -name '*.py' | LC_ALL=C sort > $@
+
+.venv/.installed: pyproject.toml constraints.txt CMakeLists.txt .venv/.modules $(wildcard $(KERNELS)/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[experiments,dev]"
-	touch $@
+	$(PIP) torch==2.13.0
+	$(PIP) --editable ".[experiments,dev]"
+	@touch $@
 
 run: setup
-	$(BIN)/mimogc reproduce universality
+	$(BIN)/mimogc reproduce universality --jobs 2
 	$(BIN)/mimogc report
+
+test: lint sanitize kernels reference
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror src/mimogc/ops/csrc/*.cpp src/mimogc/ops/csrc/*.h
-
-test: setup lint sanitize
-	$(BIN)/pytest
+	$(BIN)/clang-format --dry-run --Werror $(KERNELS)/*.cpp $(KERNELS)/*.h tests/ops/*.cpp
 
 sanitize: setup
 	$(BIN)/python tests/ops/sanitize.py
+
+kernels: setup browser
+	$(BIN)/pytest
+
+reference: setup
+	MIMOGC_BACKEND=reference $(BIN)/pytest -m "not kernels and not engine"
+
+# The report is tested in a real browser; where it is missing and may be installed, it is.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  apt-get -qq update && apt-get -qq install --yes chromium chromium-driver >/dev/null; } || \
+	  echo "no chromium: the browser tests will be skipped"
 
 bench: setup
 	$(BIN)/mimogc bench
