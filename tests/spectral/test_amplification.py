@@ -183,6 +183,15 @@ def test_differentiate_includes_the_coefficients(graph, x):
     )
 
 
+def test_edge_attributes_of_the_graph_count(x):
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    layer = LMGConv(F, C, edge_dim=2).double()
+    graphs = [Graph.from_edge_index(edges, N, torch.randn(4, 2).double()) for _ in range(2)]
+    for differentiate in (False, True):
+        one, two = (component_amplification(layer, x, graph, differentiate=differentiate) for graph in graphs)
+        assert (one - two).abs().max() > 1e-3
+
+
 def test_any_other_layer(graph, x):
     mlp = torch.nn.Sequential(torch.nn.Linear(F, 8), torch.nn.Tanh(), torch.nn.Linear(8, C)).double()
     for layer in (GCNConv(F, C), GATv2Conv(F, C), GINConv(mlp)):

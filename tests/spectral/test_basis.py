@@ -137,6 +137,17 @@ def test_sparse_solver_agrees_with_dense(laplacian, which, copies):
     )
 
 
+@pytest.mark.parametrize("which", ["smallest", "largest"])
+def test_sparse_solver_on_a_long_path(which):
+    n = 3000  # eigenvalues 2 − 2cos(πk/n), as close as 1e-6
+    path = Graph.from_edge_index(torch.stack([torch.arange(n - 1), torch.arange(1, n)]), n).to_undirected()
+    numbers = torch.arange(6 if which == "smallest" else n).double()[-6:]
+    expected = 2 - 2 * torch.cos(torch.pi * numbers / n)
+    basis = fourier_basis(path, 6, which, "combinatorial")
+    torch.testing.assert_close(basis.values, expected, atol=1e-12, rtol=1e-7)
+    torch.testing.assert_close(basis.vectors.T @ basis.vectors, torch.eye(6).double(), atol=1e-10, rtol=0)
+
+
 def test_k_on_a_small_graph_is_a_part_of_the_dense_basis():
     graph = undirected([(0, 1), (1, 2), (2, 3), (3, 4)], 5)
     full = fourier_basis(graph)

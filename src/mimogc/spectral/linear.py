@@ -118,7 +118,8 @@ def _jacobian(layer: Layer, x: Tensor, graph: Graph, memory_limit: int) -> Tenso
     """∂ layer(x)[i,c] / ∂ x[j,f], one backward pass per row: torch.func is wrong over custom kernels."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        out = layer(x, graph.edge_index)
+        # Our own layers take the graph with its edge attributes, others the plain tensor.
+        out = layer(x, graph if hasattr(layer, "operator") else graph.edge_index)
         if not isinstance(out, Tensor) or out.dim() != 2 or out.size(0) != x.size(0):
             got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(f"layer: expected it to return node features [{x.size(0)}, C], got {got}")
