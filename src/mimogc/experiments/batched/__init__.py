@@ -4,9 +4,10 @@ The gradients are written by hand, because at this size autograd costs more than
 them with autograd through the library's layers. Shapes: B runs of n nodes, K graphs, F = d and C = c channels.
 """
 
-from mimogc.experiments.batched.attention import FAGCN, LMGC, GATv2
+from mimogc.experiments.batched.attention import FAGCN, LMGC
 from mimogc.experiments.batched.base import Batched, Problem
 from mimogc.experiments.batched.fixed import ACM, GIN, MIMO
+from mimogc.experiments.batched.gatv2 import GATv2
 from mimogc.experiments.batched.training import log_grid, train
 
 METHODS: dict[str, type[Batched]] = {
