@@ -145,3 +145,4 @@ def test_depth_on_a_real_graph(datasets, tmp_path):
     svg, _ = draw("depth-texas", tmp_path)
     assert "<svg" in svg.read_text(encoding="utf-8")
     assert "depth-texas" in {run.variant for run in make_plan(STUDY, Options(), []).runs}
+    assert {run.dataset for run in make_plan(STUDY, Options(quick=True), []).runs} == {"synthetic"}
