@@ -33,7 +33,7 @@ def test_reproduce_prints_results_and_fills_the_default_store(capsys: pytest.Cap
     assert code == 0
     assert "adam" in out
     assert "±" in out
-    assert "12 runs to do in 4 batches" in err
+    assert "12 runs to do, batches: 4" in err
     assert "12/12 runs" in err
     assert "12 of 12 runs are in results/runs.db" in err
     assert len(sqlite3.connect("results/runs.db").execute("SELECT id FROM runs").fetchall()) == 12
@@ -59,7 +59,7 @@ def test_json_of_a_divergence_is_json(capsys: pytest.CaptureFixture[str]) -> Non
 def test_dry_run_computes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run")
     assert code == 0
-    assert "12 runs, 0 of them stored; 12 to do in 4 batches" in out
+    assert "12 runs, 0 of them stored; to do: 12, batches: 4" in out
     assert not Path("results").exists()
     mimogc(capsys, "reproduce", TINY, *STORE, "--methods", "sgd")
     _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--dry-run", "--json")

@@ -131,10 +131,10 @@ def plan(plan: Plan) -> None:
             for key, count in asked.items()
         ]
     )
+    stored = len(plan.runs) - plan.missing
     print(
-        f"{len(plan.runs)} runs, {len(plan.runs) - plan.missing} of them stored; {plan.missing} to do", end=""
+        f"{len(plan.runs)} runs, {stored} of them stored; to do: {plan.missing}, batches: {len(plan.batches)}"
     )
-    print(f" in {len(plan.batches)} batches")
 
 
 def conclusion(console: Console, summary: Summary, store: Path) -> None:
@@ -149,7 +149,7 @@ def conclusion(console: Console, summary: Summary, store: Path) -> None:
         lines[0] = "interrupted: " + lines[0]
         lines.append("the same command goes on from there")
     elif not summary.plan.missing:
-        lines.append("see them with: mimogc report")
+        lines.append(f"see them with: mimogc report --store {store}")
     console.print("; ".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
