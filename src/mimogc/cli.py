@@ -291,7 +291,9 @@ def bench(as_json: JsonOption = False) -> int:
     from mimogc.experiments import bench as benchmarks
     from mimogc.experiments import present
 
-    document = benchmarks.run(say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout))
+    document = benchmarks.run(
+        say=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    )
     if as_json:
         print(present.as_json(document))
     return 0
