@@ -16,7 +16,7 @@ from mimogc.graph import Graph
 from mimogc.nn import layout
 from mimogc.nn.coefficients import BY_NAME, LMGC, Channels, Coefficients, Pair
 from mimogc.nn.inputs import as_graph
-from mimogc.ops import lmgc, propagate_tanh
+from mimogc.ops import propagate_tanh, unchecked_lmgc
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class LMGConv(MessagePassing):
         if x[0] is x[1] and self.lin_dst is None:
             inner = None if mean else bias
             slope = coefficients.negative_slope
-            out = lmgc(x[0], self.lin.weight, coefficients.att, graph, slope, edge, inner)
+            out = unchecked_lmgc(x[0], self.lin.weight, coefficients.att, graph, slope, edge, inner)
             if not mean:
                 return out
         else:
