@@ -109,6 +109,15 @@ def test_quick_results_say_what_they_lack() -> None:
     assert cell.command == "mimogc reproduce universality --methods acm --variants n64"
 
 
+def test_what_all_values_lack_is_said_once(make_store: MakeStore, tmp_path: Path) -> None:
+    quick = [record(method, "n64", 0.5, steps=2_000) for method in ("acm", "lmgc")]
+    html = write_report(make_store(quick), tmp_path).read_text()
+    assert html.count("1 of 3 repeats, 2,000 of 40,000 steps") == 1
+    assert (tmp_path / "universality.md").read_text().count("2,000 of 40,000 steps") == 1
+    mixed = [record("gin", "n64", 0.5, seed) for seed in range(3)]
+    assert table([*quick, *mixed]).common_remark == ""
+
+
 def test_an_empty_table_is_filled_by_one_command_and_gaps_by_few() -> None:
     assert table([]).commands == ("mimogc reproduce universality",)
     kept = [r for r in full_table() if r.run.method not in ("acm", "gin") and r.run.variant != "n16"]

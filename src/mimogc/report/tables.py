@@ -50,6 +50,12 @@ class FilledTable:
         return sum(bool(entry.ours) and not entry.remark for row in self.rows for entry in row.entries)
 
     @property
+    def common_remark(self) -> str:
+        """What all values that are there lack, as after --quick; empty where they differ."""
+        remarks = {entry.remark for row in self.rows for entry in row.entries if entry.ours}
+        return remarks.pop() if len(remarks) == 1 else ""
+
+    @property
     def total(self) -> int:
         return sum(len(row.entries) for row in self.rows)
 
