@@ -7,7 +7,7 @@ import torch
 from torch_geometric.utils import erdos_renyi_graph
 
 from mimogc import Graph
-from mimogc.nn.mimo import MIMOConv
+from mimogc.nn import MIMOConv
 from mimogc.spectral import fourier_basis, mimo_convolution
 
 

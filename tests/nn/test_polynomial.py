@@ -8,7 +8,7 @@ from torch_geometric.nn import ChebConv, GCNConv
 from torch_geometric.utils import erdos_renyi_graph
 
 from mimogc import Graph
-from mimogc.nn.polynomial import PolynomialConv
+from mimogc.nn import PolynomialConv
 from mimogc.ops import propagate
 from mimogc.spectral import fourier_basis, mimo_convolution, polynomial_filter, theta_from_polynomial
 

@@ -6,10 +6,8 @@ from torch_geometric.nn import GATv2Conv, GCNConv, GINConv
 from torch_geometric.utils import erdos_renyi_graph
 
 from mimogc import Graph
-from mimogc.nn import LMGConv
+from mimogc.nn import LMGConv, MIMOConv, PolynomialConv
 from mimogc.nn.coefficients import ACM, Sheaf
-from mimogc.nn.mimo import MIMOConv
-from mimogc.nn.polynomial import PolynomialConv
 from mimogc.spectral import (
     amplification_rank,
     component_amplification,

@@ -10,10 +10,8 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv
 
 from mimogc.graph import Graph
-from mimogc.nn import GINLayer, LMGConv
+from mimogc.nn import GINLayer, LMGConv, MIMOConv, PolynomialConv
 from mimogc.nn.coefficients import Free
-from mimogc.nn.mimo import MIMOConv
-from mimogc.nn.polynomial import PolynomialConv
 from mimogc.spectral import (
     FourierBasis,
     amplification_rank,
