@@ -18,8 +18,7 @@ from mimogc.experiments.batched import METHODS, Problem, train
 from mimogc.experiments.run import Outcome, Record, Run, Scalar, hparams
 from mimogc.experiments.study import Cell, Context, Options, Study, UsageError
 from mimogc.graph import Graph
-from mimogc.nn import GINLayer, LMGConv
-from mimogc.nn.mimo import MIMOConv
+from mimogc.nn import GINLayer, LMGConv, MIMOConv
 from mimogc.spectral import fourier_basis, mimo_convolution
 from mimogc.theory import universal_filter
 
