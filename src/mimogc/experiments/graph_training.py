@@ -1,0 +1,251 @@
+"""Training of a graph regressor: L1 loss, AdamW on one flat vector, cosine schedule, in one process or in many."""
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from mimogc.data.encodings import Encoding
+from mimogc.data.molecules import MoleculeBatch, Molecules
+from mimogc.experiments import ranks
+from mimogc.experiments.checkpoint import capture, load_checkpoint, restore, save_checkpoint
+from mimogc.nn.models import GraphRegressor
+
+BATCH_SIZE = 32  # over all processes
+CLIP = 1.0  # largest norm of the gradient
+EVALUATED_TOGETHER = 128  # molecules: enough to hide overhead, few enough for the processor's cache
+CHECKPOINT_SECONDS = 30.0  # between two checkpoints, at the end of an epoch
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Molecules made ready once for all runs: which are trained on, which validate, which test."""
+
+    molecules: Molecules
+    encoding: Encoding | None
+    train: Tensor  # [n] the molecules of each part
+    val: Tensor
+    test: Tensor
+
+    @staticmethod
+    def of(molecules: Molecules, encoding: Encoding | None, size: int) -> "Task":
+        """With the first `size` molecules for training, at most as many for validation, and the whole test set."""
+        parts = molecules.split("train")[:size], molecules.split("val")[:size], molecules.split("test")
+        return Task(molecules, encoding, *parts)
+
+    def to(self, device: torch.device) -> "Task":
+        if self.molecules.y.device == device:
+            return self
+        encoding = None if self.encoding is None else self.encoding.to(device)
+        parts = (part.to(device) for part in (self.train, self.val, self.test))
+        return Task(self.molecules.to(device), encoding, *parts)
+
+
+class FlatAdamW:
+    """AdamW without weight decay and with clipped gradients, on all weights of a model as one vector.
+
+    The weights become views of that vector, so that clipping and the update are a handful of calls whatever the
+    number of layers, and none of them waits for a device.
+    """
+
+    def __init__(self, model: torch.nn.Module, lr: float) -> None:
+        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.vector = torch.nn.Parameter(torch.cat([weight.detach().flatten() for weight in self.weights]))
+        self.vector.grad = torch.zeros_like(self.vector)
+        parts = self.vector.detach().split([weight.numel() for weight in self.weights])
+        for weight, part in zip(self.weights, parts, strict=True):
+            weight.data = part.view_as(weight)
+        self.adam = torch.optim.AdamW([self.vector], lr=lr, weight_decay=0.0, fused=True)
+
+    def set_lr(self, lr: float) -> None:
+        self.adam.param_groups[0]["lr"] = lr
+
+    def forget(self) -> None:
+        """Drop the gradients, before those of the next batch are computed."""
+        for weight in self.weights:
+            weight.grad = None
+
+    def step(self) -> None:
+        gradient: Any = self.vector.grad
+        torch.cat([weight.grad.flatten() for weight in self.weights if weight.grad is not None], out=gradient)
+        gradient.mul_((CLIP / (gradient.norm() + 1e-6)).clamp_(max=1.0))  # as torch's clip_grad_norm_
+        self.adam.step()
+
+
+@dataclass
+class History:
+    """What has happened so far; with the weights of the best epoch it is all that the result needs."""
+
+    losses: list[float] = field(
+        default_factory=list
+    )  # mean absolute error of the training batches, per epoch
+    vals: list[float] = field(default_factory=list)  # validation error after each epoch
+    times: list[float] = field(default_factory=list)  # seconds that each epoch of training took
+    seconds: float = 0.0  # in all, validation included
+    best_epoch: int = 0  # counted from 1; 0 while no validation error was finite
+    best: dict[str, Tensor] = field(default_factory=dict)  # the model's state after it
+
+    @property
+    def diverged(self) -> bool:
+        return bool(self.losses) and not math.isfinite(self.losses[-1])
+
+    @property
+    def best_val(self) -> float:
+        return self.vals[self.best_epoch - 1] if self.best_epoch else math.inf
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gave: the test error is that of the epoch with the best validation error."""
+
+    train: float  # mean absolute error of the training batches in the last epoch
+    val: float
+    test: float
+    history: History
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        """The median over the epochs, of training alone."""
+        return statistics.median(self.history.times)
+
+
+def train(
+    model: GraphRegressor,
+    task: Task,
+    lr: float,
+    epochs: int,
+    seed: int,
+    checkpoint: Path,
+    progress: Callable[[int, History], None] = lambda epoch, history: None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Trained:
+    """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
+
+    Under torchrun every process calls this with the same arguments. Each takes its share of every batch, and the
+    gradients are those of the whole batch (with batch norm up to its statistics, which are of the share).
+    """
+    place = device()
+    model, task = model.to(place), task.to(place)
+    optimiser = FlatAdamW(model, lr)
+    replica: torch.nn.Module = DistributedDataParallel(model) if ranks.size() > 1 else model
+    shuffle = torch.Generator().manual_seed(seed)
+    parts: dict[str, Any] = {"model": model, "optimiser": optimiser.adam, "shuffle": shuffle}
+    history, done = History(), 0
+    state = _agreed(load_checkpoint(checkpoint) if ranks.rank() == 0 else None)
+    if state is not None:
+        done, history = restore(state, **parts), History(**state["history"])
+    val = evaluation_batches(task, task.val, model.add_self_loops)
+    start = saved = time.perf_counter()
+    before = history.seconds
+    while done < epochs and not history.diverged:
+        began = time.perf_counter()
+        optimiser.set_lr(cosine(lr, done, epochs))
+        order = task.train[torch.randperm(task.train.size(0), generator=shuffle).to(place)]
+        history.losses.append(train_epoch(replica, optimiser, task, order, model.add_self_loops))
+        history.times.append(time.perf_counter() - began)
+        history.vals.append(evaluate(model, val, task.val.size(0)))
+        done += 1
+        if history.vals[-1] < history.best_val:
+            history.best_epoch = done
+            history.best = {name: value.clone() for name, value in model.state_dict().items()}
+        history.seconds = before + time.perf_counter() - start
+        progress(done, history)
+        if ranks.rank() == 0 and time.perf_counter() - saved >= checkpoint_seconds and done < epochs:
+            save_checkpoint(checkpoint, {**capture(done, **parts), "history": asdict(history)})
+            saved = time.perf_counter()
+    if not history.best_epoch:
+        return Trained(math.inf, math.inf, math.inf, history)
+    model.load_state_dict(history.best)
+    test = evaluate(model, evaluation_batches(task, task.test, model.add_self_loops), task.test.size(0))
+    return Trained(math.inf if history.diverged else history.losses[-1], history.best_val, test, history)
+
+
+def cosine(lr: float, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch, counted from 0: half a cosine from `lr` to 0."""
+    return lr * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+
+
+def train_epoch(
+    model: torch.nn.Module, optimiser: FlatAdamW, task: Task, order: Tensor, self_loops: bool
+) -> float:
+    """Train on the molecules in this order; gives the mean absolute error of the batches as they came."""
+    model.train()
+    total = torch.zeros((), device=order.device)
+    for batch, share, size in shares(task, order, self_loops):
+        loss = F.l1_loss(model(batch), batch.y)
+        if share != 1:
+            loss = loss * share
+        optimiser.forget()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        total.add_(loss.detach(), alpha=size / ranks.size())
+    return _summed(total) / order.size(0)
+
+
+def shares(task: Task, order: Tensor, self_loops: bool) -> Iterator[tuple[MoleculeBatch, float, int]]:
+    """This process's share of every batch, the factor for its mean loss, and the size of the whole batch.
+
+    The factor makes the average over the processes, which DistributedDataParallel takes, the mean over the whole
+    batch. A process without a share of a small last batch computes one molecule with factor 0 and stays in step.
+    """
+    rank, world = ranks.rank(), ranks.size()
+    whole = order.size(0) // BATCH_SIZE * BATCH_SIZE
+    for part, size in ((order[:whole], BATCH_SIZE), (order[whole:], order.size(0) - whole)):
+        if not part.size(0):
+            continue
+        first, last = size * rank // world, size * (rank + 1) // world
+        mine = part.view(-1, size)[:, first : max(last, first + 1)]
+        for batch in task.molecules.batches(mine.flatten(), mine.size(1), self_loops, task.encoding):
+            yield batch, (last - first) * world / size, size
+
+
+def evaluation_batches(task: Task, molecules: Tensor, self_loops: bool) -> list[MoleculeBatch]:
+    """This process's share of the molecules in batches, to be made once and used every epoch."""
+    mine = molecules[ranks.rank() :: ranks.size()]
+    return list(task.molecules.batches(mine, EVALUATED_TOGETHER, self_loops, task.encoding))
+
+
+def evaluate(model: GraphRegressor, batches: list[MoleculeBatch], size: int) -> float:
+    """The mean absolute error over all `size` molecules of all processes."""
+    model.eval()
+    if ranks.size() > 1:  # the running statistics of batch norm are each process's own
+        for buffer in model.buffers():
+            distributed.broadcast(buffer, 0)
+    total = torch.zeros((), device=next(model.parameters()).device)
+    with torch.no_grad():
+        for batch in batches:
+            total += F.l1_loss(model(batch), batch.y, reduction="sum")
+    return _summed(total) / size
+
+
+def device() -> torch.device:
+    """This process's GPU where there is one, else the processor."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
+
+
+def _summed(value: Tensor) -> float:
+    """The sum over all processes, the same number on each."""
+    if ranks.size() > 1:
+        distributed.all_reduce(value)
+    return value.item()
+
+
+def _agreed(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The checkpoint that rank 0 found, on every rank."""
+    if ranks.size() == 1:
+        return state
+    message: list[Any] = [state]
+    distributed.broadcast_object_list(message, src=0)
+    found: dict[str, Any] | None = message[0]
+    return found

@@ -1,0 +1,329 @@
+"""The molecule studies: ZINC12k in five variants (Table 2), and train error, test error and time on ZINC (Table 8)."""
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+
+import torch
+
+from mimogc.data import laplacian_encoding, load_molecules, random_walk_encoding
+from mimogc.experiments.graph_training import History, Task, Trained, train
+from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar, hparams
+from mimogc.experiments.selection import cell_of, order_of
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, known
+from mimogc.nn.models import BOND_METHODS, GraphRegressor, fit_width, num_parameters
+
+METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc")
+LAYERS = (6, 8, 10)
+LEARNING_RATES = (0.001, 0.0003, 0.0001)
+SEEDS = 4
+QUICK_EPOCHS, QUICK_MOLECULES = 10, 1000
+CURVE_POINTS = 200
+RETURN_STEPS = 20  # of the random walk
+SIZES = {"zinc12k": 10_000, "zinc": 220_011}  # training molecules
+
+PAPER_VARIANTS: dict[str, dict[str, Scalar]] = {
+    "basic": {},
+    "lappe": {"encoding": "lappe"},
+    "jk": {"jumping_knowledge": True},
+    "residual": {"residual": True},
+    "all": {"encoding": "lappe", "jumping_knowledge": True, "residual": True},
+}
+# Beyond the paper: bond types in scores and messages, random-walk encodings, residual connections and batch norm.
+BONDS: dict[str, Scalar] = {"encoding": "rwse", "residual": True, "batch_norm": True, "bonds": True}
+BONDS_SETTING = (8, 0.001)
+VARIANTS = {**PAPER_VARIANTS, "bonds": BONDS}
+
+# Number of layers and learning rate that the paper selected: for Table 2 in the order of PAPER_VARIANTS,
+Settings = dict[str, tuple[tuple[int, float], ...]]
+TABLE_2: Settings = {
+    "gatv2": ((8, 0.001), (6, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
+    "fagcn": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
+    "acm": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
+    "gin": ((8, 0.0003), (6, 0.001), (8, 0.0003), (10, 0.0003), (10, 0.001)),
+    "lmgc": ((6, 0.001), (8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001)),
+}
+# and for Table 8 on ZINC, where it selected the same for the train and the test error.
+TABLE_8: dict[str, tuple[int, float]] = {
+    "gatv2": (10, 0.001),
+    "fagcn": (8, 0.001),
+    "acm": (6, 0.001),
+    "gin": (6, 0.0003),
+    "lmgc": (8, 0.001),
+}
+
+
+@functools.lru_cache(maxsize=4)
+def task(dataset: str, encoding: str, size: int) -> Task:
+    molecules = load_molecules(dataset)
+    if encoding == "none":
+        return Task.of(molecules, None, size)
+    made = (
+        laplacian_encoding(molecules)
+        if encoding == "lappe"
+        else random_walk_encoding(molecules, RETURN_STEPS)
+    )
+    return Task.of(molecules, made, size)
+
+
+@functools.cache
+def width(method: str, layers: int, heads: int, budget: int, parts: HParams) -> int:
+    """The largest width within the budget of parameters."""
+    return fit_width(lambda channels: regressor(channels, method, layers, heads, parts), budget)
+
+
+def regressor(channels: int, method: str, layers: int, heads: int, parts: HParams) -> GraphRegressor:
+    chosen = dict(parts)
+    return GraphRegressor(
+        channels,
+        method,
+        layers,
+        heads,
+        encoding=str(chosen.get("encoding", "none")),
+        steps=RETURN_STEPS,
+        jumping_knowledge=bool(chosen.get("jumping_knowledge")),
+        residual=bool(chosen.get("residual")),
+        batch_norm=bool(chosen.get("batch_norm")),
+        bonds=bool(chosen.get("bonds")),
+    )
+
+
+def parts_of(run: Run) -> HParams:
+    """What the model of a run has beside its layers: the variant, and the options beyond it."""
+    values = dict(run.hparams)
+    parts = dict(VARIANTS[run.variant.split()[0]])
+    if values["pe"] != "none":
+        parts["encoding"] = values["pe"]
+    if values["edge_features"]:
+        parts["bonds"] = True
+    return hparams(**parts)
+
+
+def build(run: Run) -> tuple[GraphRegressor, Task]:
+    """The model of a run with the initial weights of its seed, and what it is trained on."""
+    values, parts = dict(run.hparams), parts_of(run)
+    layers, heads = int(values["layers"]), int(values["heads"])
+    channels = width(run.method, layers, heads, int(values["budget"]), parts)
+    torch.manual_seed(run.seed)
+    model = regressor(channels, run.method, layers, heads, parts)
+    return model, task(run.dataset, str(dict(parts).get("encoding", "none")), int(values["molecules"]))
+
+
+class MoleculeStudy(Study):
+    """The grid over layers and learning rates, every setting with all seeds, selected on validation."""
+
+    methods = METHODS
+    paper_variants: tuple[str, ...]
+
+    def runs(self, options: Options) -> list[Run]:
+        self._check(options)
+        return [
+            self._run(method, variant, layers, lr, seed, options)
+            for variant in self._variants(options)
+            for method in self._methods(variant, options)
+            for layers, lr in self._settings(method, variant, options)
+            for seed in range(options.seeds or (1 if options.quick else SEEDS))
+        ]
+
+    def _check(self, options: Options) -> None:
+        extras = dict(options.extras)
+        for name in ("epochs", "heads", "budget", "molecules"):
+            if int(extras[name]) < 1:
+                raise UsageError(f"--{name} must be at least 1; got {extras[name]}")
+        known("positional encoding", str(extras["pe"]), ("none", "lappe", "rwse"))
+
+    def _variants(self, options: Options) -> tuple[str, ...]:
+        # Nothing asked for means the paper's table; its first column where it should be quick.
+        if options.variants != self.variants:
+            return options.variants
+        return self.paper_variants[:1] if options.quick else self.paper_variants
+
+    def _methods(self, variant: str, options: Options) -> list[str]:
+        if not (VARIANTS[variant].get("bonds") or dict(options.extras)["edge_features"]):
+            return list(options.methods)
+        able = [method for method in options.methods if method in BOND_METHODS]
+        if options.methods != self.methods and len(able) < len(options.methods):
+            unable = ", ".join(method for method in options.methods if method not in able)
+            raise UsageError(f"edge features need one of {', '.join(BOND_METHODS)}; got {unable}")
+        return able
+
+    def _settings(self, method: str, variant: str, options: Options) -> list[tuple[int, float]]:
+        if variant == "bonds":
+            layers, lr = BONDS_SETTING
+            return [(layers, other) for other in options.lrs or (lr,)]
+        if options.paper_hparams or options.quick:
+            layers, lr = self._selected_by_paper(method, variant)
+            return [(layers, other) for other in options.lrs or (lr,)]
+        return [(layers, lr) for layers in LAYERS for lr in options.lrs or LEARNING_RATES]
+
+    def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
+        return TABLE_2[method][list(PAPER_VARIANTS).index(variant)]
+
+    def _run(self, method: str, variant: str, layers: int, lr: float, seed: int, options: Options) -> Run:
+        extras = dict(options.extras)
+        if options.quick:
+            extras["epochs"] = min(int(extras["epochs"]), QUICK_EPOCHS)
+            extras["molecules"] = min(int(extras["molecules"]), QUICK_MOLECULES)
+        unusual = [
+            name if extras[name] is True else f"{name}={extras[name]}"
+            for name in ("edge_features", "pe", "heads", "budget")
+            if extras[name] != self.extras[name]
+        ]
+        values = hparams(lr=lr, layers=layers, **extras)
+        return Run(self.name, self.datasets[0], method, " ".join([variant, *unusual]), values, 0, seed)
+
+    def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
+        return [(run,) for run in runs]
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            encoding = str(dict(parts_of(run)).get("encoding", "none"))
+            task(run.dataset, encoding, int(dict(run.hparams)["molecules"]))
+
+    def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
+        (run,) = batch
+        values = dict(run.hparams)
+        epochs = int(values["epochs"])
+
+        def tell(epoch: int, history: History) -> None:
+            now = {"val": history.vals[-1], "best": history.best_val, "train": history.losses[-1]}
+            context.progress(epoch / epochs, now)
+
+        model, found = build(run)
+        checkpoint = context.folder / "last.pt"
+        return [_outcome(train(model, found, float(values["lr"]), epochs, run.seed, checkpoint, tell), model)]
+
+    def select(self, records: Sequence[Record]) -> list[Record]:
+        """For each cell all seeds of the setting with the lowest mean validation error."""
+        return [record for cell in _cells(records) for record in best_setting(cell, "val_mae")]
+
+    def aggregate(self, records: Sequence[Record]) -> list[Cell]:
+        cells = [_cell(best_setting(cell, "val_mae"), "test_mae") for cell in _cells(records)]
+        return sorted(cells, key=self._place)
+
+    def _place(self, cell: Cell) -> tuple[object, ...]:
+        first = cell.variant.split()[0]
+        return self.variants.index(first), cell.variant, self.methods.index(cell.method)
+
+
+class Zinc12k(MoleculeStudy):
+    """Table 2: five variants of every method, the test error at what validation selects."""
+
+    name = "zinc12k"
+    title = "ZINC12k, five variants (Table 2)"
+    datasets = ("zinc12k",)
+    variants = tuple(VARIANTS)
+    paper_variants = tuple(PAPER_VARIANTS)
+    extras: Mapping[str, Scalar] = {
+        "epochs": 1000,
+        "edge_features": False,
+        "pe": "none",
+        "heads": 4,
+        "budget": 100_000,
+        "molecules": SIZES["zinc12k"],
+    }
+
+
+class Zinc(MoleculeStudy):
+    """Table 8: the train error at the setting that has the lowest, the test error at the one validation selects."""
+
+    name = "zinc"
+    title = "Train error, test error and time on ZINC (Table 8)"
+    datasets = ("zinc",)
+    variants = ("basic", "bonds")
+    paper_variants = ("basic",)
+    extras: Mapping[str, Scalar] = {**Zinc12k.extras, "epochs": 200, "molecules": SIZES["zinc"]}
+
+    def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
+        return TABLE_8[method]
+
+    def select(self, records: Sequence[Record]) -> list[Record]:
+        """For each cell the seeds of both selected settings; those that validation selected come first."""
+        chosen: dict[str, Record] = {}
+        for cell in _cells(records):
+            both = best_setting(cell, "val_mae") + best_setting(cell, "train_mae")
+            chosen.update((record.run.id, record) for record in both)
+        return list(chosen.values())
+
+    def aggregate(self, records: Sequence[Record]) -> list[Cell]:
+        """Train error, test error and seconds per epoch; also of ZINC12k, from the records of its own study."""
+        cells = []
+        for cell in _cells(records):
+            validated = best_setting(cell, "val_mae")
+            cells += [
+                _cell(best_setting(cell, "train_mae"), "train_mae"),
+                _cell(validated, "test_mae"),
+                _cell(validated, "seconds_per_epoch"),
+            ]
+        return sorted(cells, key=self._place)
+
+
+def _cells(records: Sequence[Record]) -> list[list[Record]]:
+    """The records of each cell; of what is stored for it the longest training on most molecules counts."""
+    cells = []
+    for _, group in groupby(sorted(records, key=order_of), key=cell_of):
+        cell = list(group)
+        most = max(_extent(record) for record in cell)
+        cells.append([record for record in cell if _extent(record) == most])
+    return cells
+
+
+def _extent(record: Record) -> tuple[Scalar, Scalar]:
+    values = dict(record.run.hparams)
+    return values["molecules"], values["epochs"]
+
+
+def best_setting(cell: Sequence[Record], metric: str) -> list[Record]:
+    """The records of the setting with the lowest mean of the metric, among the settings with most seeds."""
+    settings: dict[HParams, list[Record]] = {}
+    for record in cell:
+        settings.setdefault(record.run.hparams, []).append(record)
+    most = max(len(group) for group in settings.values())
+    mean: Callable[[list[Record]], float] = lambda group: statistics.fmean(_values(group, metric))  # noqa: E731
+    return min((group for group in settings.values() if len(group) == most), key=mean)
+
+
+def _values(records: Sequence[Record], metric: str) -> list[float]:
+    values = [record.outcome.metrics[metric] for record in records]
+    return [value if math.isfinite(value) else math.inf for value in values]
+
+
+def _cell(records: Sequence[Record], metric: str) -> Cell:
+    values = _values(records, metric)
+    finite = len(values) > 1 and all(map(math.isfinite, values))
+    std = statistics.stdev(values) if finite else math.nan
+    first = records[0].run
+    return Cell(
+        first.dataset, first.method, first.variant, metric, statistics.fmean(values), std, len(values), SEEDS,
+        first.hparams,
+    )  # fmt: skip
+
+
+def _outcome(trained: Trained, model: GraphRegressor) -> Outcome:
+    history = trained.history
+    step = max(1, math.ceil(len(history.losses) / CURVE_POINTS))
+    return Outcome(
+        metrics={
+            "test_mae": trained.test,
+            "val_mae": trained.val,
+            "train_mae": trained.train,
+            "best_epoch": history.best_epoch,
+            "epochs": len(history.losses),
+            "parameters": num_parameters(model),
+            "channels": model.hidden.in_features,
+            "seconds_per_epoch": trained.seconds_per_epoch,
+        },
+        curves={
+            "epoch": [float(1 + i) for i in range(0, len(history.losses), step)],
+            "train_mae": history.losses[::step],
+            "val_mae": history.vals[::step],
+        },
+        seconds=history.seconds,
+        status="diverged" if history.diverged else "done",
+    )
+
+
+ZINC12K = Zinc12k()
+ZINC = Zinc()
