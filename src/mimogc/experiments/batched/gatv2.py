@@ -46,7 +46,7 @@ class GATv2(Batched):
         self.blocks = torch.eye(self.heads, dtype=self.x.dtype).repeat_interleave(
             self.channels, 1
         )  # [K, K·C]
-        self.sum, self.bent, self.inner = self.buffers(3, self.pairs, self.heads * self.channels)
+        self.bent, self.inner = self.buffers(2, self.pairs, self.heads * self.channels)
         self.slots, self.alpha = self.used.new_empty(2, *self.used.shape)
 
     def _lay_out_pairs(self, rising: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,9 +82,9 @@ class GATv2(Batched):
     def forward(self) -> Tensor:
         weight, score = self.weights
         h = torch.bmm(self.x, weight).view(-1, self.heads * self.channels)
-        torch.index_select(h, 0, self.ends[0], out=self.sum.view(-1, h.size(1)))
+        torch.index_select(h, 0, self.ends[0], out=self.bent.view(-1, h.size(1)))
         torch.index_select(h, 0, self.ends[1], out=self.inner.view(-1, h.size(1)))
-        leaky_relu(self.sum.add_(self.inner), self.slope, out=self.bent)
+        leaky_relu(self.bent.add_(self.inner), self.slope, out=self.bent)  # of W x_i + W x_j
         self.score = score * self.blocks  # [B, K, K·C]
         scores = torch.bmm(self.score, self.bent.mT)  # [B, K, M]
         torch.index_select(scores.view(-1), 0, self.slot_score, out=self.alpha.view(-1))
@@ -105,6 +105,6 @@ class GATv2(Batched):
         scores = scores.view(self.runs, self.heads, self.pairs)
         torch.sum(torch.bmm(scores, self.bent).mul_(self.blocks), 1, keepdim=True, out=self.slopes[1])
         torch.bmm(scores.mT, self.score, out=self.inner)
-        leaky_relu_backward(self.inner, self.sum, self.slope, False, grad_input=self.inner)
+        leaky_relu_backward(self.inner, self.bent, self.slope, True, grad_input=self.inner)
         h = propagate(self.ones, self.inner.view(-1, 1, h[0].numel()), self.incidence).add_(h.flatten(1))
         torch.bmm(self.x.mT, h.view(self.runs, self.nodes, -1), out=self.slopes[0])
