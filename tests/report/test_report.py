@@ -18,7 +18,7 @@ from mimogc.experiments.run import Outcome, Record
 from mimogc.experiments.store import StoreError
 from mimogc.experiments.universality import STUDY
 from mimogc.report import published, write_report
-from mimogc.report.specs import TABLES, UNIVERSALITY
+from mimogc.report.specs import TABLES, UNIVERSALITY, ZINC
 from mimogc.report.tables import fill
 
 MakeStore = Callable[[Sequence[Record]], Path]
@@ -142,6 +142,15 @@ def test_commands_for_missing_cells_are_understood_by_the_command_line(
         program, *arguments = shlex.split(command)
         assert program == "mimogc"
         assert command_line([*arguments, "--dry-run"]) == 0
+
+
+def test_a_cell_that_another_study_computes_has_the_command_of_that_study() -> None:
+    filled = fill(ZINC, registry.load("zinc"), [], [])
+    assert filled.commands == (
+        "mimogc reproduce zinc --variants basic",
+        "mimogc reproduce zinc12k --variants basic",
+    )
+    assert filled.rows[0].entries[2].command == "mimogc reproduce zinc12k --methods gatv2 --variants basic"
 
 
 def test_a_complete_store_gives_a_complete_page(make_store: MakeStore, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mimogc.experiments import registry
 from mimogc.experiments.study import Cell, Study
 from mimogc.report import numbers
 from mimogc.report.names import label
@@ -100,7 +101,7 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
                     if cell and paper
                     else "",
                     remark=remark,
-                    command=command(study, [method], [column], options) if incomplete else "",
+                    command=command(_study(study, column), [method], [column], options) if incomplete else "",
                 )
             )
         first = entries[0]
@@ -110,7 +111,7 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
         for method, row in zip(methods, rows, strict=True)
     }
     return FilledTable(
-        spec, tuple(c.label for c in columns), tuple(rows), shared, _commands(study, gaps, columns, options)
+        spec, tuple(c.label for c in columns), tuple(rows), shared, _commands(study, gaps, options)
     )
 
 
@@ -170,12 +171,18 @@ def command(study: Study, methods: Sequence[str], columns: Sequence[Column], opt
     return shlex.join([*parts, *options])
 
 
-def _commands(
-    study: Study, gaps: Mapping[str, list[Column]], columns: Sequence[Column], options: Sequence[str]
-) -> tuple[str, ...]:
-    """As few commands as fill all gaps: methods with the same gaps share one."""
-    groups: dict[tuple[Column, ...], list[str]] = {}
+def _study(study: Study, column: Column) -> Study:
+    return registry.load(column.study) if column.study else study
+
+
+def _commands(study: Study, gaps: Mapping[str, list[Column]], options: Sequence[str]) -> tuple[str, ...]:
+    """As few commands as fill all gaps: methods with the same gaps in the columns of a study share one."""
+    groups: dict[tuple[str, tuple[Column, ...]], list[str]] = {}
     for method, missing in gaps.items():
-        if missing:
-            groups.setdefault(tuple(missing), []).append(method)
-    return tuple(command(study, methods, missing, options) for missing, methods in groups.items())
+        for name in dict.fromkeys(column.study for column in missing):
+            columns = tuple(column for column in missing if column.study == name)
+            groups.setdefault((name, columns), []).append(method)
+    return tuple(
+        command(_study(study, columns[0]), methods, columns, options)
+        for (_, columns), methods in groups.items()
+    )

@@ -77,12 +77,12 @@ def write_report(store: str | Path, output: str | Path) -> Path:
 
 def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[str]) -> Section:
     records = results.records(study.name)
-    selected = study.select(records)
+    shown = [record for name in (study.name, *spec.borrows) for record in results.records(name)]
     return Section(
         spec=spec,
         title=study.title,
-        table=fill(spec, study, study.aggregate(records), options),
-        figures=spec.figures(selected) if spec.figures else [],
+        table=fill(spec, study, study.aggregate(shown), options),
+        figures=spec.figures(study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
         runs=len(records),
         seconds=sum(record.outcome.seconds for record in records),
