@@ -62,15 +62,17 @@ Sorted sorted(int64_t N, const std::vector<int64_t>& src, const std::vector<int6
 // The four functions of one type, under one name.
 template <class T>
 struct Api;
-#define API(T, S)                                           \
-    template <>                                             \
-    struct Api<T> {                                         \
-        static constexpr auto sum = mimogc_sum_##S;         \
-        static constexpr auto dot = mimogc_dot_##S;         \
-        static constexpr auto grad = mimogc_sum_grad_##S;   \
-        static constexpr auto tanh = mimogc_tanh_sum_##S;   \
-        static constexpr auto layer = mimogc_layer_##S;     \
-        static constexpr auto back = mimogc_layer_grad_##S; \
+#define API(T, S)                                                       \
+    template <>                                                         \
+    struct Api<T> {                                                     \
+        static constexpr auto sum = mimogc_sum_##S;                     \
+        static constexpr auto dot = mimogc_dot_##S;                     \
+        static constexpr auto grad = mimogc_sum_grad_##S;               \
+        static constexpr auto tanh = mimogc_tanh_sum_##S;               \
+        static constexpr auto pairs = mimogc_pair_scores_##S;           \
+        static constexpr auto pairs_back = mimogc_pair_scores_grad_##S; \
+        static constexpr auto layer = mimogc_layer_##S;                 \
+        static constexpr auto back = mimogc_layer_grad_##S;             \
     };
 API(float, f32)
 API(double, f64)
@@ -143,6 +145,12 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), K, C, slope, h.data(),
                  att.data(), u.data(), scores.data(), g.data(), grad_st.data(), grad_score.data(), grad_h.data(),
                  grad_att.data(), threads);
+    const auto q = random_values<T>(N * K * C), a = random_values<T>(K * C);
+    std::vector<T> pairs(E * K), grad_q(N * K * C), grad_a(K * C);
+    Api<T>::pairs(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), q.data(), a.data(), pairs.data(), threads);
+    Api<T>::pairs_back(N, N, at.rowptr.data(), at.col.data(), at.colptr.data(), at.row.data(), at.edge.data(), K, C,
+                       slope, h.data(), q.data(), a.data(), pairs.data(), grad_h.data(), grad_q.data(), grad_a.data(),
+                       threads);
     if (N > 1) {
         std::vector<T> gathered((N - 1) * K * C);
         Api<T>::tanh(1, N - 1, at.rowptr.data(), at.col.data(), K, C, kSharedToHeads, scores.data(), scores.data() + K,

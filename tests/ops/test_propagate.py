@@ -9,7 +9,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
-from mimogc.ops import functions, lmgc, propagate, propagate_tanh, reference, use_reference
+from mimogc.ops import functions, lmgc, pair_scores, propagate, propagate_tanh, reference, use_reference
 
 DTYPES = [torch.float32, torch.float64]
 # (K, C): below, at, above and between multiples of every vector width, and more graphs than one tile takes
@@ -90,6 +90,17 @@ def _check_layer(graph, heads, channels, width, dtype, with_edges=True):
     _assert_same(lambda: lmgc(x, weight, att, graph, 0.1, edge, bias), expected, inputs, dtype)
 
 
+def _check_pairs(graph, heads, channels, dtype):
+    source = _random(graph.num_src, heads, channels, dtype=dtype)
+    target, att = _random(graph.num_dst, heads, channels, dtype=dtype), _random(heads, channels, dtype=dtype)
+    _assert_same(
+        lambda: pair_scores(source, target, att, graph, 0.3),
+        lambda: reference.pair_scores(source, target, att, 0.3, graph),
+        (source, target, att),
+        dtype,
+    )
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("heads", "channels"), WIDTHS)
 def test_every_width(heads, channels, dtype):
@@ -97,6 +108,7 @@ def test_every_width(heads, channels, dtype):
     _check_propagate(graph, heads, channels, dtype)
     _check_tanh(graph, heads, channels, dtype, with_edges=channels % 2 == 0)
     _check_layer(graph, heads, channels, 6, dtype)
+    _check_pairs(graph, heads, channels, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -107,6 +119,7 @@ def test_awkward_graphs(name, dtype):
     _check_propagate(graph, 3, 9, dtype)
     _check_tanh(graph, 3, 9, dtype, with_edges=True)
     _check_layer(graph, 3, 9, 4, dtype)
+    _check_pairs(graph, 3, 9, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -125,6 +138,7 @@ def test_bipartite(dtype):
     graph = Graph.from_edge_index(edge_index, (11, 4))
     _check_propagate(graph, 4, 10, dtype)
     _check_tanh(graph, 4, 10, dtype, with_edges=True)
+    _check_pairs(graph, 4, 10, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

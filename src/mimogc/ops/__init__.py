@@ -74,6 +74,29 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, graph: Graph, edge: Tensor |
     return reference.propagate_tanh(s, t, h, edge, graph)
 
 
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
+    """Scores that do not separate into a term of each end: ``att_k · LeakyReLU(source_k(j) + target_k(i))``.
+
+    Args:
+        source: ``[num_src, K, C]`` features of the sources.
+        target: ``[num_dst, K, C]`` features of the targets.
+        att: ``[K, C]``.
+        graph: the graph.
+        slope: of the LeakyReLU.
+
+    Returns:
+        ``[E, K]`` in the graph's edge order.
+    """
+    _check_rows("source", source, (graph.num_src, "K", "C"), graph)
+    _check_rows("target", target, (graph.num_dst, *source.shape[1:]), graph)
+    _check_rows("att", att, tuple(source.shape[1:]), graph)
+    source, target, att = _same_dtype(source=source, target=target, att=att)
+    if torch.compiler.is_compiling() or not native.available(source):
+        return reference.pair_scores(source, target, att, slope, graph)
+    out: Tensor = functions.PairScores.apply(source, target, att, graph, slope)
+    return out
+
+
 def lmgc(
     x: Tensor,
     weight: Tensor,

@@ -14,7 +14,7 @@ from torch.autograd import Function
 from mimogc.graph import Graph
 from mimogc.ops import native
 from mimogc.ops.native import Shape
-from mimogc.ops.reference import separable_alpha
+from mimogc.ops.reference import pair_scores, separable_alpha
 
 _TRANSPOSED = {Shape.HEADS_TO_SUM: Shape.SHARED_TO_HEADS, Shape.HEADS_TO_HEADS: Shape.HEADS_TO_HEADS}
 _ORIGINAL = {transposed: shape for shape, transposed in _TRANSPOSED.items()}
@@ -92,6 +92,25 @@ class PropagateTanh(Function):
             return *_second_order(out, (s, t, h, edge), g), None
         grad_s, grad_t, grad_h, grad_edge = native.tanh_sum_grad(s, t, edge, h, g.contiguous(), ctx.graph)
         return grad_s, grad_t, grad_h, grad_edge if ctx.needs_input_grad[3] else None, None
+
+
+class PairScores(Function):
+    """score_k(i,j) = att_k · LeakyReLU(source_k(j) + target_k(i)), without the E·K·C sums in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float) -> Tensor:
+        source, target, att = source.contiguous(), target.contiguous(), att.contiguous()
+        ctx.save_for_backward(source, target, att)
+        ctx.graph, ctx.slope = graph, slope
+        return native.pair_scores(source, target, att, slope, graph)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        source, target, att = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            out = pair_scores(source, target, att, ctx.slope, ctx.graph)
+            return *_second_order(out, (source, target, att), g), None, None
+        return *native.pair_scores_grad(source, target, att, ctx.slope, g.contiguous(), ctx.graph), None, None
 
 
 class Layer(Function):

@@ -62,6 +62,8 @@ _ARGUMENTS = {
     "tanh_sum": "iippiinppippppn",
     "tanh_sum_grad": "iippppiippipppppppn",
     "scores": "iiirpppn",
+    "pair_scores": "ippiirppppn",
+    "pair_scores_grad": "iipppppiirpppppppn",
     "layer": "ippiirppppppn",
     "layer_grad": "ippppiirpppppppppn",
 }
@@ -197,3 +199,29 @@ def layer_grad(
         grad_st.data_ptr(), grad_score.data_ptr(), grad_h.data_ptr(), grad_att.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return grad_h, grad_att, grad_score
+
+
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
+    _, heads, channels = source.shape
+    out = source.new_empty(graph.num_edges, heads)
+    _function("pair_scores", source.dtype)(
+        graph.num_dst, graph.rowptr.data_ptr(), graph.sources.data_ptr(), heads, channels, slope, source.data_ptr(),
+        target.data_ptr(), att.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def pair_scores_grad(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `pair_scores` to source, target and att."""
+    _, heads, channels = source.shape
+    grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
+    _function("pair_scores_grad", source.dtype)(
+        graph.num_src, graph.num_dst, graph.rowptr.data_ptr(), graph.sources.data_ptr(), graph.colptr.data_ptr(),
+        graph.targets.data_ptr(), graph.slot.data_ptr(), heads, channels, slope, source.data_ptr(),
+        target.data_ptr(), att.data_ptr(), g.data_ptr(), *(grad.data_ptr() for grad in grads),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return grads

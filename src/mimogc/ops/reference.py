@@ -31,6 +31,12 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: 
     return propagate(separable_alpha(s, t, edge, graph), h, graph, "sum")
 
 
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i))."""
+    both = source[graph.src] + target[graph.dst]  # [E, K, C]
+    return (torch.nn.functional.leaky_relu(both, slope) * att).sum(-1)
+
+
 def gradients(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], g: Tensor) -> tuple[Tensor, ...]:
     """The gradients of function(*inputs) for the output gradient g."""
     with torch.enable_grad():

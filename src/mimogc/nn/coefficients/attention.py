@@ -12,7 +12,7 @@ from torch_geometric.utils import softmax
 
 from mimogc.graph import Graph
 from mimogc.nn.coefficients.base import Channels, Pair, Scored, fixed_heads, source_channels, target_channels
-from mimogc.ops import separable_alpha
+from mimogc.ops import pair_scores, separable_alpha
 
 
 class LMGC(Scored):
@@ -124,11 +124,12 @@ class GATv2(Scored):
         source, target = h
         if self.lin_target is not None:
             target = self.lin_target(x[1]).view_as(target)
-        score = source[graph.src] + target[graph.dst]  # [E, K, C]
         edge = self.edge_term(graph)
-        if edge is not None:
-            score = score + edge.view_as(score)
-        score = (F.leaky_relu(score, self.negative_slope) * self.att).sum(-1)
+        if edge is None:
+            score = pair_scores(source, target, self.att[0], graph, self.negative_slope)
+        else:
+            both = source[graph.src] + target[graph.dst] + edge.view(-1, *self.att.shape[1:])  # [E, K, C]
+            score = (F.leaky_relu(both, self.negative_slope) * self.att).sum(-1)
         return cast(Tensor, softmax(score, graph.dst, num_nodes=graph.num_dst))
 
 

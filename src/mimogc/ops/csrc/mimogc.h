@@ -59,7 +59,16 @@ MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int
     MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
                                           const int32_t* rowptr, int64_t K, int64_t C, T slope, const T* h,            \
                                           const T* att, const T* u, const T* st, const T* g, T* grad_st,               \
-                                          T* grad_score, T* grad_h, T* grad_att, int32_t threads);
+                                          T* grad_score, T* grad_h, T* grad_att, int32_t threads);                     \
+    /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
+    MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
+                                           int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \
+                                           int32_t threads);                                                           \
+    /* Its gradients from g [E, K]. */                                                                                 \
+    MIMOGC_API void mimogc_pair_scores_grad_##S(                                                                       \
+        int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* colptr,            \
+        const int32_t* row, const int32_t* edge, int64_t K, int64_t C, T slope, const T* p, const T* q, const T* a,    \
+        const T* g, T* grad_p, T* grad_q, T* grad_a, int32_t threads);
 
 MIMOGC_DECLARE(float, f32)
 MIMOGC_DECLARE(double, f64)
