@@ -179,7 +179,7 @@ def train_epoch(
 ) -> float:
     """Train on the molecules in this order; gives the mean absolute error of the batches as they came."""
     model.train()
-    total = torch.zeros((), device=order.device)
+    total = torch.zeros((), dtype=torch.float64, device=order.device)
     for batch, share, size in shares(task, order, self_loops):
         loss = F.l1_loss(model(batch), batch.y)
         if share != 1:
@@ -220,7 +220,7 @@ def evaluate(model: GraphRegressor, batches: list[MoleculeBatch], size: int) -> 
     if ranks.size() > 1:  # the running statistics of batch norm are each process's own
         for buffer in model.buffers():
             distributed.broadcast(buffer, 0)
-    total = torch.zeros((), device=next(model.parameters()).device)
+    total = torch.zeros((), dtype=torch.float64, device=next(model.parameters()).device)
     with torch.no_grad():
         for batch in batches:
             total += F.l1_loss(model(batch), batch.y, reduction="sum")

@@ -1,19 +1,25 @@
 """The molecule studies: ZINC12k in five variants (Table 2), and train error, test error and time on ZINC (Table 8)."""
 
-import functools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-import torch
-
-from mimogc.data import laplacian_encoding, load_molecules, random_walk_encoding
-from mimogc.experiments.graph_training import History, Task, Trained, train
+from mimogc.experiments.graph_training import History, Trained, train
 from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar, hparams
 from mimogc.experiments.selection import cell_of, order_of
 from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, known
-from mimogc.nn.models import BOND_METHODS, GraphRegressor, fit_width, num_parameters
+from mimogc.experiments.zinc_models import (
+    BONDS_SETTING,
+    PAPER_VARIANTS,
+    TABLE_2,
+    TABLE_8,
+    VARIANTS,
+    build,
+    encoding_of,
+    task,
+)
+from mimogc.nn.models import BOND_METHODS, GraphRegressor, num_parameters
 
 METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc")
 LAYERS = (6, 8, 10)
@@ -21,94 +27,7 @@ LEARNING_RATES = (0.001, 0.0003, 0.0001)
 SEEDS = 4
 QUICK_EPOCHS, QUICK_MOLECULES = 10, 1000
 CURVE_POINTS = 200
-RETURN_STEPS = 20  # of the random walk
 SIZES = {"zinc12k": 10_000, "zinc": 220_011}  # training molecules
-
-PAPER_VARIANTS: dict[str, dict[str, Scalar]] = {
-    "basic": {},
-    "lappe": {"encoding": "lappe"},
-    "jk": {"jumping_knowledge": True},
-    "residual": {"residual": True},
-    "all": {"encoding": "lappe", "jumping_knowledge": True, "residual": True},
-}
-# Beyond the paper: bond types in scores and messages, random-walk encodings, residual connections and batch norm.
-BONDS: dict[str, Scalar] = {"encoding": "rwse", "residual": True, "batch_norm": True, "bonds": True}
-BONDS_SETTING = (8, 0.001)
-VARIANTS = {**PAPER_VARIANTS, "bonds": BONDS}
-
-# Number of layers and learning rate that the paper selected: for Table 2 in the order of PAPER_VARIANTS,
-Settings = dict[str, tuple[tuple[int, float], ...]]
-TABLE_2: Settings = {
-    "gatv2": ((8, 0.001), (6, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "fagcn": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "acm": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "gin": ((8, 0.0003), (6, 0.001), (8, 0.0003), (10, 0.0003), (10, 0.001)),
-    "lmgc": ((6, 0.001), (8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001)),
-}
-# and for Table 8 on ZINC, where it selected the same for the train and the test error.
-TABLE_8: dict[str, tuple[int, float]] = {
-    "gatv2": (10, 0.001),
-    "fagcn": (8, 0.001),
-    "acm": (6, 0.001),
-    "gin": (6, 0.0003),
-    "lmgc": (8, 0.001),
-}
-
-
-@functools.lru_cache(maxsize=4)
-def task(dataset: str, encoding: str, size: int) -> Task:
-    molecules = load_molecules(dataset)
-    if encoding == "none":
-        return Task.of(molecules, None, size)
-    made = (
-        laplacian_encoding(molecules)
-        if encoding == "lappe"
-        else random_walk_encoding(molecules, RETURN_STEPS)
-    )
-    return Task.of(molecules, made, size)
-
-
-@functools.cache
-def width(method: str, layers: int, heads: int, budget: int, parts: HParams) -> int:
-    """The largest width within the budget of parameters."""
-    return fit_width(lambda channels: regressor(channels, method, layers, heads, parts), budget)
-
-
-def regressor(channels: int, method: str, layers: int, heads: int, parts: HParams) -> GraphRegressor:
-    chosen = dict(parts)
-    return GraphRegressor(
-        channels,
-        method,
-        layers,
-        heads,
-        encoding=str(chosen.get("encoding", "none")),
-        steps=RETURN_STEPS,
-        jumping_knowledge=bool(chosen.get("jumping_knowledge")),
-        residual=bool(chosen.get("residual")),
-        batch_norm=bool(chosen.get("batch_norm")),
-        bonds=bool(chosen.get("bonds")),
-    )
-
-
-def parts_of(run: Run) -> HParams:
-    """What the model of a run has beside its layers: the variant, and the options beyond it."""
-    values = dict(run.hparams)
-    parts = dict(VARIANTS[run.variant.split()[0]])
-    if values["pe"] != "none":
-        parts["encoding"] = values["pe"]
-    if values["edge_features"]:
-        parts["bonds"] = True
-    return hparams(**parts)
-
-
-def build(run: Run) -> tuple[GraphRegressor, Task]:
-    """The model of a run with the initial weights of its seed, and what it is trained on."""
-    values, parts = dict(run.hparams), parts_of(run)
-    layers, heads = int(values["layers"]), int(values["heads"])
-    channels = width(run.method, layers, heads, int(values["budget"]), parts)
-    torch.manual_seed(run.seed)
-    model = regressor(channels, run.method, layers, heads, parts)
-    return model, task(run.dataset, str(dict(parts).get("encoding", "none")), int(values["molecules"]))
 
 
 class MoleculeStudy(Study):
@@ -179,8 +98,7 @@ class MoleculeStudy(Study):
 
     def prepare(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            encoding = str(dict(parts_of(run)).get("encoding", "none"))
-            task(run.dataset, encoding, int(dict(run.hparams)["molecules"]))
+            task(run.dataset, encoding_of(run), int(dict(run.hparams)["molecules"]))
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         (run,) = batch
@@ -242,15 +160,17 @@ class Zinc(MoleculeStudy):
     def select(self, records: Sequence[Record]) -> list[Record]:
         """For each cell the seeds of both selected settings; those that validation selected come first."""
         chosen: dict[str, Record] = {}
-        for cell in _cells(records):
+        shown = [record for record in records if record.run.variant.split()[0] in self.variants]
+        for cell in _cells(shown):
             both = best_setting(cell, "val_mae") + best_setting(cell, "train_mae")
             chosen.update((record.run.id, record) for record in both)
         return list(chosen.values())
 
     def aggregate(self, records: Sequence[Record]) -> list[Cell]:
         """Train error, test error and seconds per epoch; also of ZINC12k, from the records of its own study."""
+        shown = [record for record in records if record.run.variant.split()[0] in self.variants]
         cells = []
-        for cell in _cells(records):
+        for cell in _cells(shown):
             validated = best_setting(cell, "val_mae")
             cells += [
                 _cell(best_setting(cell, "train_mae"), "train_mae"),
@@ -281,8 +201,8 @@ def best_setting(cell: Sequence[Record], metric: str) -> list[Record]:
     for record in cell:
         settings.setdefault(record.run.hparams, []).append(record)
     most = max(len(group) for group in settings.values())
-    mean: Callable[[list[Record]], float] = lambda group: statistics.fmean(_values(group, metric))  # noqa: E731
-    return min((group for group in settings.values() if len(group) == most), key=mean)
+    complete = [group for group in settings.values() if len(group) == most]
+    return min(complete, key=lambda group: statistics.fmean(_values(group, metric)))
 
 
 def _values(records: Sequence[Record], metric: str) -> list[float]:
