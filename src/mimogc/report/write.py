@@ -16,6 +16,7 @@ from mimogc.experiments.store import Store
 from mimogc.experiments.study import Study
 from mimogc.report import numbers
 from mimogc.report.curves import Figure
+from mimogc.report.gallery import gallery
 from mimogc.report.names import label
 from mimogc.report.specs import TABLES, TableSpec
 from mimogc.report.tables import FilledTable, fill
@@ -48,13 +49,15 @@ class Section:
 
 
 def write_report(store: str | Path, output: str | Path) -> Path:
-    """Write ``index.html`` and one ``STUDY.md`` per study into the folder ``output``; returns the page.
+    """Write ``index.html``, one ``STUDY.md`` per study and the figures into the folder ``output``; returns the page.
 
     Only the store is read. What it does not have is shown as missing, with the command that computes it.
     """
     store, output = Path(store), Path(output)
     options = [] if store == DEFAULT_STORE else ["--store", str(store)]
+    output.mkdir(parents=True, exist_ok=True)
     with Store(store) as results:
+        pictures = gallery(results.records("figures"), output / "figures", options)
         sections = [
             _section(spec, registry.load(spec.study), results, options)
             for spec in TABLES
@@ -62,14 +65,15 @@ def write_report(store: str | Path, output: str | Path) -> Path:
         ]
     facts = {
         "sections": sections,
+        "gallery": pictures,
         "store": store,
         "paper": PAPER,
         "version": mimogc.__version__,
         "written": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    output.mkdir(parents=True, exist_ok=True)
     for section in sections:
         _write(output / f"{section.spec.study}.md", _render("study.md.j2", section=section, **facts))
+    _write(output / "figures.md", _render("figures.md.j2", **facts))
     page = output / "index.html"
     _write(page, _render("index.html.j2", **facts))
     return page
