@@ -55,8 +55,8 @@ def write_report(store: str | Path, output: str | Path) -> Path:
     """
     store, output = Path(store), Path(output)
     options = [] if store == DEFAULT_STORE else ["--store", str(store)]
-    output.mkdir(parents=True, exist_ok=True)
     with Store(store) as results:
+        output.mkdir(parents=True, exist_ok=True)
         pictures = gallery(results.records("figures"), output / "figures", options)
         sections = [
             _section(spec, registry.load(spec.study), results, options)
