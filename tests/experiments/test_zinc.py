@@ -1,5 +1,6 @@
 """The molecule studies follow their protocol, and the fast pipeline trains like the plain one."""
 
+import json
 import math
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from mimogc.experiments.zinc import METHODS, ZINC, ZINC12K, MoleculeStudy
 from mimogc.experiments.zinc_models import build, width
 from mimogc.nn.models import BOND_METHODS, GraphRegressor, num_parameters
 
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 SCRIPT = str(Path(__file__).with_name("zinc_process.py"))
 
 
@@ -312,10 +314,8 @@ class TestStudy:
 
 class TestManyProcesses:
     def test_two_processes_have_the_gradients_of_one(self, datasets: Path, tmp_path: Path) -> None:
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        done = subprocess.run(
-            [*launcher, SCRIPT, "ranks", str(tmp_path / "two.pt")], capture_output=True, text=True
-        )
+        command = [sys.executable, *TORCHRUN, SCRIPT, "ranks", str(tmp_path / "two.pt")]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         two: dict[str, Any] = torch.load(tmp_path / "two.pt")
         one = zinc_process.shared()
@@ -325,6 +325,29 @@ class TestManyProcesses:
         for name in ("losses", "vals", "train"):
             assert two[name] == pytest.approx(one[name], rel=1e-3), name
         assert two["test"] == pytest.approx(one["test"], rel=1e-3)
+
+    def test_the_command_under_torchrun(self, datasets: Path, tmp_path: Path) -> None:
+        asked = [
+            "reproduce",
+            "zinc12k",
+            "--methods",
+            "lmgc",
+            "--variants",
+            "basic",
+            "--paper-hparams",
+            "--json",
+        ]
+        asked += ["--seeds", "1", "--epochs", "2", "--molecules", "70", "--budget", "5000"]
+        found = []
+        for launcher in (["-m"], [*TORCHRUN, "-m"]):
+            store = ["--store", str(tmp_path / f"{len(found)}.db")]
+            done = subprocess.run(
+                [sys.executable, *launcher, "mimogc", *asked, *store], capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            (row,) = json.loads(done.stdout)["runs"]
+            found.append([row["metrics"][name] for name in ("train_mae", "val_mae", "test_mae")])
+        assert found[1] == pytest.approx(found[0], rel=1e-3)
 
     @pytest.mark.parametrize("world", [2, 3, 5])
     def test_shares_make_up_every_batch(

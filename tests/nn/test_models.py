@@ -201,6 +201,19 @@ class TestGraphRegressor:
     def test_acm_has_the_identity_only_with_residual_connections(self) -> None:
         assert [convolution("acm", 4, residual=residual).heads for residual in (False, True)] == [2, 3]
 
+    @pytest.mark.parametrize("method", PAPER)
+    def test_residual_models_start_small(self, method: str) -> None:
+        torch.manual_seed(0)
+        batch = batch_of([20, 25, 30])
+        with torch.no_grad():
+            first = GraphRegressor(45, method, 10, residual=True).eval()(batch)
+        assert first.abs().max() < 1000
+        torch.manual_seed(0)
+        plain = GraphRegressor(6, "lmgc", 1)
+        torch.manual_seed(0)
+        residual = GraphRegressor(6, "lmgc", 1, residual=True)
+        torch.testing.assert_close(4 * residual.layers[0].lin.weight, plain.layers[0].lin.weight)
+
     def test_loops_are_asked_for_where_they_are_used(self) -> None:
         wanted = {method: GraphRegressor(4, method, 1).add_self_loops for method in METHODS}
         assert [method for method in METHODS if not wanted[method]] == ["gin", "mlp"]

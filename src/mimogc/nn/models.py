@@ -1,6 +1,6 @@
 """The two models of the paper's experiments, one backbone for every method, and the width that fits a budget."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -181,6 +181,8 @@ class GraphRegressor(torch.nn.Module):
         self.layers = torch.nn.ModuleList(
             convolution(method, channels, heads, residual, bonds=bonds) for _ in range(layers)
         )
+        if residual and not batch_norm:
+            _start_as_mean(self.layers)
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -212,6 +214,20 @@ class GraphRegressor(torch.nn.Module):
         if isinstance(self.encoder, LaplacianEncoder):
             return torch.cat([h, self.encoder(batch.encoding, batch.owner, batch.num_graphs)], dim=1)
         return torch.cat([h, self.encoder(batch.encoding)], dim=1)
+
+
+def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
+    """Divide the initial W^(k) by K, so that the sum over the graphs starts at the scale of their mean.
+
+    Added to their inputs, sums of K graphs would grow from layer to layer: with 10 layers of LMGC the first
+    predictions would be off by 10⁴. Without residual connections the same start would make the signal vanish, since
+    the coefficients tanh(…) are small where the features are.
+    """
+    with torch.no_grad():
+        for layer in layers:
+            conv = layer.conv if isinstance(layer, BondConv) else layer
+            if isinstance(conv, LMGConv):
+                conv.lin.weight.div_(conv.heads)
 
 
 class LaplacianEncoder(torch.nn.Module):
