@@ -1,6 +1,6 @@
 """A new method is one class: here edges weigh by how well the transformed features of their ends agree.
 
-    python examples/custom_coefficients.py
+python examples/custom_coefficients.py
 """
 
 import torch
