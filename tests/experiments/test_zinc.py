@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -327,17 +328,10 @@ class TestManyProcesses:
         assert two["test"] == pytest.approx(one["test"], rel=1e-3)
 
     def test_the_command_under_torchrun(self, datasets: Path, tmp_path: Path) -> None:
-        asked = [
-            "reproduce",
-            "zinc12k",
-            "--methods",
-            "lmgc",
-            "--variants",
-            "basic",
-            "--paper-hparams",
-            "--json",
-        ]
-        asked += ["--seeds", "1", "--epochs", "2", "--molecules", "70", "--budget", "5000"]
+        asked = shlex.split(
+            "reproduce zinc12k --methods gin --variants basic --paper-hparams --seeds 1 --json "
+            "--epochs 2 --molecules 70 --budget 5000"
+        )
         found = []
         for launcher in (["-m"], [*TORCHRUN, "-m"]):
             store = ["--store", str(tmp_path / f"{len(found)}.db")]

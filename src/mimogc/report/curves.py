@@ -62,6 +62,15 @@ def by_dataset(selected: Sequence[Record]) -> list[Figure]:
     return loss_curves(panels, order, "epoch", "training loss")
 
 
+def by_variant(selected: Sequence[Record]) -> list[Figure]:
+    """For each variant the validation error over the epochs, one line per seed."""
+    panels: dict[str, list[Line]] = {}
+    for record in selected:
+        title = f"{label(record.run.dataset)}, {record.run.variant}"
+        panels.setdefault(title, []).extend(_lines([record], record.run.variant, "epoch", "val_mae"))
+    return loss_curves(panels, PAPER_METHODS, "epoch", "mean absolute error")
+
+
 def _lines(records: Iterable[Record], variant: str, x: str, y: str) -> list[Line]:
     return [
         Line(record.run.method, record.outcome.curves[x], record.outcome.curves[y])
