@@ -100,7 +100,7 @@ class TestPlan:
         run = found[-1]
         values = dict(run.hparams)
         assert (values["layers"], values["heads"], values["lr"], values["epochs"]) == (8, 4, 0.001, 200)
-        model, _ = zinc_models.regressor(40, "lmgc", 8, 4, zinc_models.parts_of(run)), None
+        model = zinc_models.regressor(40, "lmgc", 8, 4, zinc_models.parts_of(run))
         assert model.bonds
         assert model.residual
         assert isinstance(model.norms[0], torch.nn.BatchNorm1d)
@@ -120,6 +120,9 @@ class TestPlan:
             runs(extras=(("epochs", 0),))
         with pytest.raises(UsageError, match="unknown positional encoding 'rws'; did you mean 'rwse'"):
             runs(extras=(("pe", "rws"),))
+        with pytest.raises(UsageError, match="--molecules: there are 10000; got 10001"):
+            runs(extras=(("molecules", 10_001),))
+        assert dict(runs(extras=(("pe", "RWSE"),))[0].hparams)["pe"] == "rwse"
 
     @pytest.mark.parametrize("method", METHODS)
     def test_models_use_the_budget_and_no_more(self, method: str) -> None:
