@@ -147,7 +147,7 @@ def test_commands_for_missing_cells_are_understood_by_the_command_line(
 def test_a_cell_that_another_study_computes_has_the_command_of_that_study() -> None:
     filled = fill(ZINC, registry.load("zinc"), [], [])
     assert filled.commands == (
-        "mimogc reproduce zinc --variants basic",
+        "mimogc reproduce zinc",
         "mimogc reproduce zinc12k --variants basic",
     )
     assert filled.rows[0].entries[2].command == "mimogc reproduce zinc12k --methods gatv2 --variants basic"
