@@ -35,6 +35,7 @@ from mimogc.experiments.study import Options, UsageError, complete
 from mimogc.experiments.zinc import METHODS, ZINC, ZINC12K, MoleculeStudy
 from mimogc.experiments.zinc_models import build, width
 from mimogc.nn.models import BOND_METHODS, GraphRegressor, num_parameters
+from mimogc.report.curves import by_variant
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 SCRIPT = str(Path(__file__).with_name("zinc_process.py"))
@@ -266,6 +267,9 @@ class TestStudy:
         cells = ZINC12K.aggregate(records)
         assert [(cell.method, cell.count, cell.expected) for cell in cells] == [("gin", 2, 4), ("lmgc", 2, 4)]
         assert cells[0].variant == "all budget=9000"
+        (figure,) = by_variant(ZINC12K.select(records))
+        assert figure.title == "ZINC12k, all budget=9000"
+        assert [name for name, _ in figure.series] == ["gin", "lmgc"]
         assert len({record.outcome.metrics["test_mae"] for record in records}) == 4, "seeds change nothing"
         first, _ = build(records[0].run)
         again, _ = build(records[0].run)
