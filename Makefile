@@ -36,11 +36,14 @@ lint: setup
 sanitize: setup
 	$(BIN)/python tests/ops/sanitize.py
 
+# Two files of tests at a time, each with one thread of its own unless a test asks for more.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile
+
 kernels: setup browser
-	$(BIN)/pytest
+	$(PYTEST)
 
 reference: setup
-	MIMOGC_BACKEND=reference $(BIN)/pytest -m "not kernels and not engine"
+	MIMOGC_BACKEND=reference $(PYTEST) -m "not kernels"
 
 # The report is tested in a real browser; where it is missing and may be installed, it is.
 browser:
