@@ -217,3 +217,12 @@ def test_help_is_quick() -> None:
         subprocess.run([sys.executable, "-m", "mimogc", "--help"], check=True, capture_output=True)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.5
+
+
+def test_without_the_extra_packages_the_command_says_what_to_install() -> None:
+    code = "import sys; sys.modules['typer'] = None; import runpy; runpy.run_module('mimogc', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert (
+        done.stderr == 'mimogc: the command needs typer; install it with: pip install "mimogc[experiments]"\n'
+    )
