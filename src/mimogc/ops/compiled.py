@@ -72,10 +72,7 @@ def _propagate_grad(
     graph = _graph(rowptr, col, colptr, row, edge)
     if native.available(h):
         return native.sum_grad(alpha, h, g, graph, _SHAPES[reduce])
-    grad_alpha, grad_h = reference.gradients(
-        lambda alpha, h: reference.propagate(alpha, h, graph, reduce), (alpha, h), g
-    )
-    return grad_alpha, grad_h
+    return reference.propagate_grad(alpha, h, g, graph, reduce)
 
 
 @_propagate_grad.register_fake
@@ -130,11 +127,7 @@ def _propagate_tanh_grad(
         s, t, h, g = s.contiguous(), t.contiguous(), h.contiguous(), g.contiguous()
         score = None if score is None else score.contiguous()
         return native.tanh_sum_grad(s, t, score, h, g, graph)
-    score = s.new_zeros(graph.num_edges, s.size(1)) if score is None else score
-    grad_s, grad_t, grad_h, grad_score = reference.gradients(
-        lambda s, t, h, score: reference.propagate_tanh(s, t, h, score, graph), (s, t, h, score), g
-    )
-    return grad_s, grad_t, grad_h, grad_score
+    return reference.propagate_tanh_grad(s, t, h, score, g, graph)
 
 
 @_propagate_tanh_grad.register_fake

@@ -3,8 +3,6 @@
 Differentiable to any order, on any device, in any floating type; needs memory for E·K·C numbers.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -37,8 +35,24 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph
     return (torch.nn.functional.leaky_relu(both, slope) * att).sum(-1)
 
 
-def gradients(function: Callable[..., Tensor], inputs: tuple[Tensor, ...], g: Tensor) -> tuple[Tensor, ...]:
-    """The gradients of function(*inputs) for the output gradient g."""
-    with torch.enable_grad():
-        inputs = tuple(value.detach().requires_grad_() for value in inputs)
-        return torch.autograd.grad(function(*inputs), inputs, g)
+# Inside an operator of the torch library autograd does not record, so there the gradients are written out.
+
+
+def propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, reduce: str) -> tuple[Tensor, Tensor]:
+    """Gradients of `propagate` to alpha and h."""
+    at_target = g[graph.dst] if reduce == "none" else g[graph.dst].unsqueeze(1)  # [E, K or 1, C]
+    grad_alpha = (at_target * h[graph.src]).sum(-1)
+    grad_h = torch.zeros_like(h).index_add(0, graph.src, alpha.unsqueeze(-1) * at_target)
+    return grad_alpha, grad_h
+
+
+def propagate_tanh_grad(
+    s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `propagate_tanh` to s, t, h and to the scores [E, K]."""
+    alpha = separable_alpha(s, t, edge, graph)
+    grad_alpha, grad_h = propagate_grad(alpha, h, g, graph, "sum")
+    grad_score = grad_alpha * (1 - alpha**2)
+    grad_s = torch.zeros_like(s).index_add(0, graph.dst, grad_score)
+    grad_t = torch.zeros_like(t).index_add(0, graph.src, grad_score)
+    return grad_s, grad_t, grad_h, grad_score
