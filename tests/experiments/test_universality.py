@@ -268,3 +268,17 @@ def test_a_learning_rate_at_which_nothing_is_finite_is_never_selected() -> None:
     records += [record(0.9, lr=0.01, seed=seed) for seed in range(3)]
     (cell,) = STUDY.aggregate(records)
     assert math.isclose(cell.mean, 0.9)
+
+
+def test_the_spread_of_acm_over_seeds_is_what_the_report_says() -> None:
+    errors = []
+    for seed in range(20):
+        task = problem(64, seed)
+        low = torch.zeros(64, 64, dtype=torch.float64)
+        low[task.graph.dst, task.graph.src] = task.graph.normalization(torch.float64)
+        x, y = task.x.double(), task.y.double()
+        regressors = torch.cat([low @ x, x - low @ x], dim=1)
+        errors.append((regressors @ torch.linalg.lstsq(regressors, y).solution - y).square().mean())
+    values = torch.stack(errors)
+    assert [round(float(part.mean()), 2) for part in (values, values[3:6], values[6:9])] == [0.50, 0.48, 0.53]
+    assert round(float(values.std()), 2) == 0.04

@@ -90,7 +90,7 @@ UNIVERSALITY = TableSpec(
         "ACM is a linear least-squares fit with 2d = 32 regressors for n = 64 nodes, so its error is (n − 2d)/n = 0.50 "
         "on average, and twenty seeds give 0.50 ± 0.04. That three of them agree with the paper more closely than that "
         "is chance and no evidence: the next three seeds give 0.48, those after them 0.53, and how seeds make graphs "
-        "was settled after other ways had given between 0.49 and 0.52.",
+        "was settled after looking at this value under other ways.",
         "FAGCN: the released layer broadcasts its messages to E × E × C numbers and averages them, so that its output "
         "has rank one. Ours is the method as the paper defines it.",
         "GIN: the paper says a two-layer MLP, and that is what we train. The released layer has an encoder of three "

@@ -1,5 +1,6 @@
 """What the batched layers share: the tasks, parameters and gradients side by side, the loss."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class Problem:
     y: Tensor  # [n, C]
 
 
-class Batched:
+class Batched(ABC):
     """B layers of one method. A subclass lays out the parameters of a layer and gives the two passes."""
 
     def __init__(self, layers: Sequence[Module], problems: Sequence[Problem]) -> None:
@@ -35,24 +36,24 @@ class Batched:
         self.slopes = views(self.gradient, shapes)
         self.setup(layers, problems)
 
-    def setup(self, layers: Sequence[Module], problems: Sequence[Problem]) -> None:
+    def setup(self, layers: Sequence[Module], problems: Sequence[Problem]) -> None:  # noqa: B027, not all need it
         """Compute what stays the same in all steps."""
 
     def buffers(self, count: int, *shape: int) -> Tensor:
         """Room for ``count`` temporaries of shape [B, ...]."""
         return self.x.new_empty(count, self.runs, *shape)
 
+    @abstractmethod
     def pack(self, parameters: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """A layer's parameters, or their gradients, in the layout of `weights`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self) -> Tensor:
         """The outputs [B, n, C]; keeps what `backward` needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(self, grad: Tensor) -> None:
         """Write the gradients of the weights into `slopes`, from the gradient [B, n, C] of the outputs."""
-        raise NotImplementedError
 
     def loss(self) -> Tensor:
         """The mean squared errors [B]; their gradients are in `gradient` afterwards."""
