@@ -116,10 +116,10 @@ def test_an_isolated_node_has_normalized_eigenvalue_one():
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 @pytest.mark.parametrize("which", ["smallest", "largest"])
-@pytest.mark.parametrize("copies", [1, 3])
-def test_sparse_solver_agrees_with_dense(laplacian, which, copies):
+@pytest.mark.parametrize(("copies", "seed"), [(1, 0), (3, 0), (3, 17), (3, 21), (3, 32)])
+def test_sparse_solver_agrees_with_dense(laplacian, which, copies, seed):
     n = 600 // copies
-    torch.manual_seed(0)
+    torch.manual_seed(seed)  # Lanczos' method alone misses copies for some seeds, 17 and 32 among them
     one = barabasi_albert_graph(n, 3)
     # Copies of one graph: every eigenvalue comes several times, and the graph is disconnected.
     graph = Graph.from_edge_index(

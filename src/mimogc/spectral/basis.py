@@ -1,5 +1,6 @@
 """The graph Fourier basis: eigenvectors of the Laplacian, as a function of the graph and nothing else."""
 
+import inspect
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,8 @@ _TIE = 1e-6
 _SMALL = 512
 # After this many restarts Lanczos' method is not going to be quick.
 _RESTARTS = 100
+# From scipy 1.17 the solver draws new directions from a generator, which is not seeded unless given.
+_TAKES_RNG = "rng" in inspect.signature(scipy.sparse.linalg.eigsh).parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +173,61 @@ def _sparse(adjacency: scipy.sparse.csr_array, laplacian: str, k: int, which: st
     matrix = scipy.sparse.diags_array(diagonal) - adjacency
     # Gershgorin: the spectrum of L is in [0, width], so that of width·I − L is too, in the opposite order.
     width = 2.0 * float(diagonal.max(initial=0.0))
-    flipped = scipy.sparse.diags_array(np.full(n, width)) - matrix
-    start = np.random.default_rng(0).standard_normal(n)
+    identity = scipy.sparse.eye_array(n)
     try:
-        values, vectors = scipy.sparse.linalg.eigsh(
-            flipped if which == "smallest" else matrix, k=k, which="LA", v0=start, maxiter=_RESTARTS
-        )
-        values = width - values if which == "smallest" else values
+        wanted = width * identity - matrix if which == "smallest" else matrix
+        vectors = _leading(scipy.sparse.linalg.aslinearoperator(wanted), k, _RESTARTS)
     except scipy.sparse.linalg.ArpackNoConvergence:
         # Eigenvalues this close belong to long, thin graphs, whose factors are sparse: invert beside the spectrum.
-        beside = -1e-6 * width if which == "smallest" else (1 + 1e-6) * width
-        values, vectors = scipy.sparse.linalg.eigsh(matrix.tocsc(), k=k, sigma=beside, which="LM", v0=start)
+        beside = matrix + 1e-6 * width * identity
+        if which == "largest":
+            beside = (1 + 1e-6) * width * identity - matrix
+        factors = scipy.sparse.linalg.splu(beside.tocsc())
+        inverse = scipy.sparse.linalg.LinearOperator((n, n), matvec=factors.solve, dtype=np.float64)
+        vectors = _leading(inverse, k)
+    values = np.einsum("nk,nk->k", vectors, matrix @ vectors)
     order = np.argsort(values, kind="stable")
     return values[order], vectors[:, order]
+
+
+def _leading(operator: scipy.sparse.linalg.LinearOperator, k: int, restarts: int | None = None) -> Array:
+    """[N, k] eigenvectors of the k largest eigenvalues of a positive semidefinite operator.
+
+    Lanczos' method starts from one vector, so of an eigenspace of several dimensions it sees one direction, and
+    the others only by rounding. What is orthogonal to the vectors found is therefore searched again until it has
+    nothing larger.
+    """
+    n = operator.shape[0]
+    values, vectors = _lanczos(operator, k, restarts)
+    while True:
+        found = vectors
+
+        def without(x: Array, found: Array = found) -> Array:
+            x = x.reshape(-1)
+            x = operator.matvec(x - found @ (found.T @ x))
+            return np.asarray(x - found @ (found.T @ x))
+
+        rest = scipy.sparse.linalg.LinearOperator((n, n), matvec=without, dtype=np.float64)
+        others, missed = _lanczos(rest, min(k, n - k), restarts)
+        better = others > values.min() + _SAME * values.max()
+        if not better.any():
+            return np.asarray(vectors)
+        values = np.concatenate([values, others[better]])
+        order = np.argsort(-values, kind="stable")[:k]
+        values, vectors = values[order], np.hstack([vectors, missed[:, better]])[:, order]
+
+
+def _lanczos(
+    operator: scipy.sparse.linalg.LinearOperator, k: int, restarts: int | None
+) -> tuple[Array, Array]:
+    """Some eigenpairs at the upper end, the same in every call."""
+    random = np.random.default_rng(0)
+    seeded = {"rng": random} if _TAKES_RNG else {}
+    start = random.standard_normal(operator.shape[0])
+    values, vectors = scipy.sparse.linalg.eigsh(
+        operator, k=k, which="LA", v0=start, maxiter=restarts, **seeded
+    )
+    return values, vectors
 
 
 def _canonical(values: Array, vectors: Array) -> tuple[Array, Array]:
