@@ -1,12 +1,13 @@
 # make run    sets everything up and runs the main job: the universality table, with a report to look at
 # make test   sets everything up and runs all checks, with the compiled kernels and without them
+# make docs   builds the documentation into build/docs, with warnings as errors
 # make bench  prints speed and memory as ratios          make clean  removes what the other targets made
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 KERNELS := src/mimogc/ops/csrc
 
-.PHONY: run test lint sanitize kernels reference browser bench clean setup FORCE
+.PHONY: run test lint sanitize kernels reference browser docs bench clean setup FORCE
 
 setup: .venv/.installed
 
@@ -18,7 +19,7 @@ setup: .venv/.installed
 .venv/.installed: pyproject.toml constraints.txt CMakeLists.txt .venv/.modules $(wildcard $(KERNELS)/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) --editable ".[experiments,dev]"
+	$(PIP) --editable ".[experiments,dev,docs]"
 	@touch $@
 
 run: setup
@@ -55,6 +56,9 @@ browser:
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	  apt-get -qq update && apt-get -qq install --yes chromium chromium-driver >/dev/null; } || \
 	  echo "no chromium: the browser tests will be skipped"
+
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -n -b html docs build/docs
 
 bench: setup
 	$(BIN)/mimogc bench
