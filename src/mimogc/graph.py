@@ -24,17 +24,17 @@ class Graph:
     """
 
     # No name begins with another one: torch.export confuses such fields.
-    rowptr: Tensor  # [num_dst + 1] int32: the edges into node i are rowptr[i] .. rowptr[i + 1]
-    sources: Tensor  # [E] int32: the source of each edge
-    position: Tensor  # [E] int32: where each edge stood in the given edge_index, -1 for an added self-loop
-    colptr: Tensor  # [num_src + 1] int32: the same graph by source
-    targets: Tensor  # [E] int32: the destination of each edge, in the order by source
-    slot: Tensor  # [E] int32: where each edge of the order by source is in the order by destination
+    rowptr: Tensor  #: [num_dst + 1] int32: the edges into node i are rowptr[i] .. rowptr[i + 1]
+    sources: Tensor  #: [E] int32: the source of each edge
+    position: Tensor  #: [E] int32: where each edge stood in the given edge_index, -1 for an added self-loop
+    colptr: Tensor  #: [num_src + 1] int32: the same graph by source
+    targets: Tensor  #: [E] int32: the destination of each edge, in the order by source
+    slot: Tensor  #: [E] int32: where each edge of the order by source is in the order by destination
     num_src: int
     num_dst: int
-    edge_attr: Tensor | None = None  # [E, ...] in the graph's own edge order
-    looped: bool = False  # exactly one self-loop per node
-    extra: Tensor | None = None  # [E] bool: loops that stand for the identity and are no part of A
+    edge_attr: Tensor | None = None  #: [E, ...] in the graph's own edge order
+    looped: bool = False  #: exactly one self-loop per node
+    extra: Tensor | None = None  #: [E] bool: loops that stand for the identity and are no part of A
     _cache: dict[object, object] = field(default_factory=dict, init=False)
 
     @staticmethod

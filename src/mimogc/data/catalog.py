@@ -36,16 +36,16 @@ class DatasetInfo:
     metric: Metric
     splits: int
     graphs: int
-    nodes: float  # per graph, as in the paper's table of statistics
-    edges: float | None  # per graph; None where no copy has been measured
+    nodes: float  #: per graph, as in the paper's table of statistics
+    edges: float | None  #: per graph; None where no copy has been measured
     features: int
     classes: int
     licence: str
     citation: str
     family: Family | Literal["ZINC"]
-    files: tuple[str, ...]  # raw files, relative to the cache or the mirror
-    bytes: int | None  # of the raw files; None where no copy has been verified
-    note: str = ""  # what results on it have to say
+    files: tuple[str, ...]  #: raw files, relative to the cache or the mirror
+    bytes: int | None  #: of the raw files; None where no copy has been verified
+    note: str = ""  #: what results on it have to say
 
     @property
     def raw_name(self) -> str:

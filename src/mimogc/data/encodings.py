@@ -19,8 +19,8 @@ _TOGETHER = 4096  # molecules of one size whose dense matrices are decomposed in
 class Encoding:
     """An encoding of every atom of an arena."""
 
-    atom: Tensor  # [N, k] float32
-    molecule: Tensor | None = None  # [G, k] float32: the eigenvalues, where there are any
+    atom: Tensor  #: [N, k] float32
+    molecule: Tensor | None = None  #: [G, k] float32: the eigenvalues, where there are any
 
     def rows(self, atoms: Tensor, owners: Tensor) -> Tensor:
         """The encoding of some atoms: [n, k], or [n, k, 2] pairs (vector entry, eigenvalue)."""

@@ -21,13 +21,13 @@ CHUNK = 64  # batches gathered together: enough to hide torch's overhead, few en
 class MoleculeBatch:
     """A batch of B molecules with N atoms: what `GraphRegressor` takes."""
 
-    atom: Tensor  # [N] int64 atom type
-    graph: Graph  # the disjoint union
-    ptr: Tensor  # [B + 1] int64: the atoms of molecule b are ptr[b] .. ptr[b + 1]
-    owner: Tensor  # [N] int64: the molecule of each atom
-    y: Tensor  # [B] float32 target
-    bond: Tensor  # [E] int64 bond type in the graph's edge order, 0 for an added self-loop
-    encoding: Tensor | None  # [N, k, 2] Laplacian pairs (vector, eigenvalue), or [N, k] return probabilities
+    atom: Tensor  #: [N] int64 atom type
+    graph: Graph  #: the disjoint union
+    ptr: Tensor  #: [B + 1] int64: the atoms of molecule b are ptr[b] .. ptr[b + 1]
+    owner: Tensor  #: [N] int64: the molecule of each atom
+    y: Tensor  #: [B] float32 target
+    bond: Tensor  #: [E] int64 bond type in the graph's edge order, 0 for an added self-loop
+    encoding: Tensor | None  #: [N, k, 2] Laplacian pairs (vector, eigenvalue), or [N, k] return probabilities
 
     @property
     def num_graphs(self) -> int:
@@ -42,12 +42,12 @@ class MoleculeBatch:
 class Edges:
     """The edges of all molecules, sorted by (atom, neighbour): for undirected graphs both CSR and CSC."""
 
-    ptr: Tensor  # [G + 1] int64: the edges of molecule g are ptr[g] .. ptr[g + 1]
-    degree: Tensor  # [N] int16
-    neighbour: Tensor  # [E] int16, counted within the molecule
-    twin: Tensor  # [E] int16: place of the reverse edge, counted within the molecule
-    position: Tensor  # [E] int16: place in PyG's edge_index, counted within the molecule, -1 for a self-loop
-    bond: Tensor  # [E] uint8: 1 single, 2 double, 3 triple, 0 self-loop
+    ptr: Tensor  #: [G + 1] int64: the edges of molecule g are ptr[g] .. ptr[g + 1]
+    degree: Tensor  #: [N] int16
+    neighbour: Tensor  #: [E] int16, counted within the molecule
+    twin: Tensor  #: [E] int16: place of the reverse edge, counted within the molecule
+    position: Tensor  #: [E] int16: place in PyG's edge_index, counted within the molecule, -1 for a self-loop
+    bond: Tensor  #: [E] uint8: 1 single, 2 double, 3 triple, 0 self-loop
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +55,13 @@ class Molecules:
     """All molecules of a ZINC dataset, in the published order: train, then val, then test."""
 
     name: str
-    digest: str  # identity of the raw files, for what is derived from them
-    atom: Tensor  # [N] uint8 atom type
-    ptr: Tensor  # [G + 1] int64: the atoms of molecule g are ptr[g] .. ptr[g + 1]
-    y: Tensor  # [G] float32
-    sizes: tuple[int, int, int]  # molecules in train, val, test
+    digest: str  #: identity of the raw files, for what is derived from them
+    atom: Tensor  #: [N] uint8 atom type
+    ptr: Tensor  #: [G + 1] int64: the atoms of molecule g are ptr[g] .. ptr[g + 1]
+    y: Tensor  #: [G] float32
+    sizes: tuple[int, int, int]  #: molecules in train, val, test
     plain: Edges
-    looped: Edges  # with one self-loop per atom
+    looped: Edges  #: with one self-loop per atom
 
     def __len__(self) -> int:
         return self.y.size(0)

@@ -38,12 +38,12 @@ class NodeDataset:
     """One graph whose nodes are to be classified, with its splits."""
 
     name: str
-    x: Tensor  # [N, F] float32
-    edge_index: Tensor  # [2, E] int64, as PyG's dataset class gives it
-    y: Tensor  # [N] int64
-    train_mask: Tensor  # [N, S] bool, one column per split
-    val_mask: Tensor  # [N, S] bool
-    test_mask: Tensor  # [N, S] bool
+    x: Tensor  #: [N, F] float32
+    edge_index: Tensor  #: [2, E] int64, as PyG's dataset class gives it
+    y: Tensor  #: [N] int64
+    train_mask: Tensor  #: [N, S] bool, one column per split
+    val_mask: Tensor  #: [N, S] bool
+    test_mask: Tensor  #: [N, S] bool
     metric: Metric
 
     @property

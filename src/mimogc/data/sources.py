@@ -30,13 +30,13 @@ class FileStatus:
     """One raw file of a dataset: where it was found, and whether it is the file the manifest names."""
 
     dataset: str
-    file: str  # relative to the cache or the mirror, with forward slashes
+    file: str  #: relative to the cache or the mirror, with forward slashes
     found: Literal["cache", "mirror", "missing"]
     path: str | None
     state: Literal["ok", "altered", "unknown hash", "missing"]
     bytes: int | None
-    sha256: str | None  # of the file that was found
-    expected: str | None  # of the manifest; None where no copy has been verified yet
+    sha256: str | None  #: of the file that was found
+    expected: str | None  #: of the manifest; None where no copy has been verified yet
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ class Plan:
 class Summary:
     """What became of the runs asked for."""
 
-    plan: Plan  # as it is at the end
+    plan: Plan  #: as it is at the end
     stored_before: int
-    records: list[Record] = field(default_factory=list)  # written by this call, failed runs too
+    records: list[Record] = field(default_factory=list)  #: written by this call, failed runs too
     interrupted: bool = False
     seconds: float = 0.0
 

@@ -74,7 +74,7 @@ class Outcome:
     """What one training gives. NaN and infinity are results: a run that diverges is ``"diverged"``."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)
-    curves: Mapping[str, list[float]] = field(default_factory=dict)  # small: thinned to a few hundred points
+    curves: Mapping[str, list[float]] = field(default_factory=dict)  #: small: thinned to a few hundred points
     seconds: float = 0.0
     status: Literal["done", "diverged"] = "done"
 
@@ -90,6 +90,6 @@ class Record:
     run: Run
     status: Status
     outcome: Outcome
-    environment: Mapping[str, Scalar]  # library versions, git revision, threads, platform
-    finished_at: str  # UTC, ISO 8601
+    environment: Mapping[str, Scalar]  #: library versions, git revision, threads, platform
+    finished_at: str  #: UTC, ISO 8601
     error: str = ""

@@ -21,11 +21,11 @@ class Options:
     methods: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    lrs: tuple[float, ...] = ()  # instead of the learning rates of the study
+    lrs: tuple[float, ...] = ()  #: instead of the learning rates of the study
     seeds: int | None = None
     quick: bool = False
     paper_hparams: bool = False
-    extras: tuple[tuple[str, Scalar], ...] = ()  # the study's own options, see Study.extras
+    extras: tuple[tuple[str, Scalar], ...] = ()  #: the study's own options, see Study.extras
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Context:
 
     progress: Callable[
         [float, Mapping[str, float]], None
-    ]  # fraction of the batch done in [0, 1], current metrics
-    folder: Path  # for checkpoints: of this batch alone, made when first used, removed once it is stored
+    ]  #: fraction of the batch done in [0, 1], current metrics
+    folder: Path  #: for checkpoints: of this batch alone, made when first used, removed once it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Cell:
     metric: str
     mean: float
     std: float
-    count: int  # repeats behind the mean
-    expected: int  # repeats of a complete cell
-    hparams: HParams  # the selected ones
+    count: int  #: repeats behind the mean
+    expected: int  #: repeats of a complete cell
+    hparams: HParams  #: the selected ones
 
 
 class Study(Protocol):
@@ -61,9 +61,9 @@ class Study(Protocol):
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     variants: tuple[str, ...]
-    extras: Mapping[str, Scalar] = {}  # further options and their defaults: {"steps": 40_000} gives --steps
-    own_names: tuple[str, ...] = ()  # kinds ("method", "dataset") of which names "form:place" are let through
-    threads: int = 1  # per batch; part of the study because the bits of a result can depend on it
+    extras: Mapping[str, Scalar] = {}  #: further options and their defaults: {"steps": 40_000} gives --steps
+    own_names: tuple[str, ...] = ()  #: kinds ("method", "dataset") whose names "form:place" are let through
+    threads: int = 1  #: per batch; part of the study because the bits of a result can depend on it
 
     def runs(self, options: Options) -> list[Run]:
         """All runs asked for. The options come from :func:`complete`: names are known and lists filled."""

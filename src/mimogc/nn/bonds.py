@@ -17,8 +17,8 @@ from mimogc.nn.layout import aggregate
 class TypedGraph:
     """A graph whose edges have types, prepared once for all layers."""
 
-    graph: Graph  # with the types as one-hot edge attributes
-    place: Tensor  # [E] int64: (target, type) of each edge as one number
+    graph: Graph  #: with the types as one-hot edge attributes
+    place: Tensor  #: [E] int64: (target, type) of each edge as one number
 
     @staticmethod
     def of(graph: Graph, kinds: Tensor, types: int, dtype: torch.dtype) -> "TypedGraph":
@@ -34,7 +34,7 @@ class BondConv(torch.nn.Module):
 
     .. math::
         \mathbf{x}^{\prime}_i = \sum_k \sum_j \alpha_k(i,j)\,
-            \big(\mathbf{W}^{(k)} \mathbf{x}_j + \mathbf{e}_k(\mathrm{type}_{ij})\big)
+            \bigl(\mathbf{W}^{(k)} \mathbf{x}_j + \mathbf{e}_k(\mathrm{type}_{ij})\bigr)
 
     where the type also adds a learnt term to the score of :math:`\alpha_k`. The messages of the types need no
     edge-sized memory: the coefficients are summed per node and type, and one product does the rest.

@@ -23,9 +23,9 @@ from mimogc.ops import propagate_tanh, unchecked_lmgc
 class Operator:
     """A layer as a linear map at one input: ``Σ_k Ã^(k) X W^(k)``. Unpacks as ``alpha, weight``."""
 
-    alpha: Tensor  # [E, K], edge weights in the order of `graph`
-    weight: Tensor  # [K, F, C]
-    graph: Graph  # the graph the weights live on, with the self-loops the layer added
+    alpha: Tensor  #: [E, K], edge weights in the order of `graph`
+    weight: Tensor  #: [K, F, C]
+    graph: Graph  #: the graph the weights live on, with the self-loops the layer added
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.alpha, self.weight))

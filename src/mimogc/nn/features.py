@@ -19,8 +19,8 @@ class SparseFeatures:
     as little as the product itself.
     """
 
-    graph: Graph  # F sources, N targets
-    value: Tensor  # [nnz, 1]
+    graph: Graph  #: F sources, N targets
+    value: Tensor  #: [nnz, 1]
 
     @staticmethod
     def from_dense(x: Tensor) -> "SparseFeatures":

@@ -40,7 +40,8 @@ class MIMOConv(torch.nn.Module):
 
     Shapes:
         - **input:** ``x [N, F]``; ``edge_index`` is accepted, so that the layer fits where others do, and not
-        used - **output:** ``[N, C]``
+          used
+        - **output:** ``[N, C]``
     """
 
     values: Tensor

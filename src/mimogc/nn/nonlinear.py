@@ -18,7 +18,7 @@ class GINLayer(torch.nn.Module):
     r"""The graph isomorphism layer of Xu et al. with the two-layer MLP of the paper's experiments.
 
     .. math::
-        \mathbf{x}^{\prime}_i = \mathrm{MLP}\Big((1 + \epsilon)\,\mathbf{x}_i + \sum_{j \in N_i} \mathbf{x}_j\Big)
+        \mathbf{x}^{\prime}_i = \mathrm{MLP}\Bigl((1 + \epsilon)\,\mathbf{x}_i + \sum_{j \in N_i} \mathbf{x}_j\Bigr)
 
     Args:
         in_channels: size of each input.
@@ -64,7 +64,7 @@ class ACMConv(torch.nn.Module):
     .. math::
         \mathbf{x}^{\prime}_i = \sum_k \beta_{ik} \mathbf{h}_{ik}, \qquad
         \mathbf{h}_{\cdot k} = \mathrm{ReLU}(\tilde{\mathbf{A}}^{(k)} \mathbf{X} \mathbf{W}^{(k)}), \qquad
-        \beta_i = \mathrm{softmax}\big(\tfrac1K [\sigma(\mathbf{h}_{ik}^{\top} \mathbf{g}_k)]_k \mathbf{M}\big)
+        \beta_i = \mathrm{softmax}\bigl(\tfrac1K [\sigma(\mathbf{h}_{ik}^{\top} \mathbf{g}_k)]_k \mathbf{M}\bigr)
 
     The gate depends on the features after aggregation, so no set of edge weights expresses it.
 

@@ -35,8 +35,8 @@ _TAKES_RNG = "rng" in inspect.signature(scipy.sparse.linalg.eigsh).parameters
 class FourierBasis:
     """Eigenpairs of a graph Laplacian: L = U diag(values) Uᵀ, in ascending order of the values."""
 
-    values: Tensor  # [M] float64; equal eigenvalues are exactly equal
-    vectors: Tensor  # [N, M] float64, orthonormal columns
+    values: Tensor  #: [M] float64; equal eigenvalues are exactly equal
+    vectors: Tensor  #: [N, M] float64, orthonormal columns
     laplacian: str = "normalized"
 
     @property
@@ -100,8 +100,8 @@ def fourier_basis(
 
     Args:
         graph: an undirected graph; a directed one is refused, since its Laplacian has no orthonormal
-        eigenbasis. k: only this many pairs, by a sparse solver where the graph is large. An eigenspace that
-        the cut goes
+            eigenbasis.
+        k: only this many pairs, by a sparse solver where the graph is large. An eigenspace that the cut goes
             through is represented by some orthonormal vectors in it.
         which: ``"smallest"`` or ``"largest"`` eigenvalues, with ``k``.
         laplacian: ``"normalized"`` (I − A_sym) or ``"combinatorial"`` (D − A).

@@ -11,7 +11,7 @@ def effective_rank(x: Tensor) -> Tensor:
     r"""The effective rank of Roy and Vetterli: the exponential of the entropy of the singular values.
 
     .. math::
-        \exp\Big(-\sum_r p_r \log p_r\Big), \quad p_r = \sigma_r / \sum_s \sigma_s
+        \exp\Bigl(-\sum_r p_r \log p_r\Bigr), \quad p_r = \sigma_r / \sum_s \sigma_s
 
     It is between 1 and min(N, C), and 0 for a zero matrix.
     """

@@ -19,7 +19,7 @@ class DepthStudy:
 
     rank_one_distance: Tensor
     effective_rank: Tensor
-    dirichlet_energy: Tensor  # of the features scaled to norm 1
+    dirichlet_energy: Tensor  #: of the features scaled to norm 1
     mean_average_distance: Tensor
 
 

@@ -32,16 +32,16 @@ Pair = tuple[Case, Case]
 class Injectivity(NamedTuple):
     """Evidence for or against injectivity on (element, multiset)."""
 
-    distance: float  # the smallest between any two outputs; inf where there is no pair
-    closest: Pair | None  # the pair it is between
-    counterexample: Pair | None  # that pair, where the outputs are the same up to rounding
-    pairs: int  # how many were compared
+    distance: float  #: the smallest between any two outputs; inf where there is no pair
+    closest: Pair | None  #: the pair it is between
+    counterexample: Pair | None  #: that pair, where the outputs are the same up to rounding
+    pairs: int  #: how many were compared
 
 
 class Independence(NamedTuple):
     """Evidence for or against pairwise linear independence."""
 
-    angle: float  # the smallest between the lines of any two outputs, in radians; inf where there is no pair
+    angle: float  #: the smallest between the lines of any two outputs, in radians; inf where there is no pair
     closest: Pair | None
     counterexample: Pair | None
     pairs: int

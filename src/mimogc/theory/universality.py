@@ -11,8 +11,8 @@ from mimogc.spectral import FourierBasis
 class UniversalFilter(NamedTuple):
     """A filter with Θ * X = Y on every component that X has."""
 
-    theta: Tensor  # [N, C, F] float64, in the node domain
-    absent: Tensor  # [A] the components that X lacks; Y is reached exactly where it lacks them too
+    theta: Tensor  #: [N, C, F] float64, in the node domain
+    absent: Tensor  #: [A] the components that X lacks; Y is reached exactly where it lacks them too
 
 
 def universal_filter(
