@@ -30,7 +30,7 @@ class TypedGraph:
 
 
 class BondConv(torch.nn.Module):
-    r"""LMGConv whose edges have one of T types:
+    r"""LMGConv whose edges have one of T types, with a term in the score and a message for each.
 
     .. math::
         \mathbf{x}^{\prime}_i = \sum_k \sum_j \alpha_k(i,j)\,

@@ -64,7 +64,7 @@ class ACMConv(torch.nn.Module):
     .. math::
         \mathbf{x}^{\prime}_i = \sum_k \beta_{ik} \mathbf{h}_{ik}, \qquad
         \mathbf{h}_{\cdot k} = \mathrm{ReLU}(\tilde{\mathbf{A}}^{(k)} \mathbf{X} \mathbf{W}^{(k)}), \qquad
-        \beta_i = \mathrm{softmax}\bigl(\tfrac1K [\sigma(\mathbf{h}_{ik}^{\top} \mathbf{g}_k)]_k \mathbf{M}\bigr)
+        \beta_i = \mathrm{softmax}\bigl(\tfrac{1}{K} [\sigma(\mathbf{h}_{ik}^{\top} \mathbf{g}_k)]_k \mathbf{M}\bigr)
 
     The gate depends on the features after aggregation, so no set of edge weights expresses it.
 

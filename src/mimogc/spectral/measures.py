@@ -36,7 +36,7 @@ def rank_one_distance(x: Tensor) -> Tensor:
 
 
 def dirichlet_energy(x: Tensor, graph: Graph, laplacian: str = "normalized") -> Tensor:
-    r"""The Dirichlet energy, :math:`\frac12 \sum_{(j,i)\in E} \|x_i/\sqrt{d_i} - x_j/\sqrt{d_j}\|^2`.
+    r"""The Dirichlet energy, :math:`\frac{1}{2} \sum_{(j,i)\in E} \|x_i/\sqrt{d_i} - x_j/\sqrt{d_j}\|^2`.
 
     On an undirected graph without isolated nodes it is :math:`tr(X^\top L_{sym} X)`. With
     ``laplacian="combinatorial"`` features are not divided, and it is :math:`tr(X^\top (D - A) X)`.

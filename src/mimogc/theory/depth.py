@@ -82,7 +82,7 @@ def collapse_rate(eigenvalues: Tensor, width: int | None = None) -> float:
 
     With orthogonal weights it is :math:`\log|\mu_2/\mu_1|`, the two eigenvalues of largest magnitude. Square
     Gaussian weights of width d bring the rows of the two leading components together by themselves, at the
-    difference of their first two Lyapunov exponents, which adds :math:`-\frac12[\psi(d/2) - \psi((d-1)/2)]`.
+    difference of their first two Lyapunov exponents, which adds :math:`-\frac{1}{2}[\psi(d/2) - \psi((d-1)/2)]`.
 
     Args:
         eigenvalues: [N] of the aggregation matrix, such as ``basis.adjacency_values`` for A_sym of a

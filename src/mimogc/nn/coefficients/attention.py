@@ -16,7 +16,7 @@ from mimogc.ops import pair_scores, separable_alpha
 
 
 class LMGC(Scored):
-    r"""The paper's instantiation, eq. 12:
+    r"""The paper's instantiation (equation 12):
     ``α_k(i,j) = tanh(v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
 
     LeakyReLU acts element-wise on the concatenation, so the score is a sum of one term of node i and one of
