@@ -44,6 +44,9 @@ class LMGC(Scored):
 
     def scores(self, h: Pair) -> Pair:
         """s [N, K] of the targets and t [N, K] of the sources."""
+        if h[0] is h[1]:
+            s, t = (F.leaky_relu(h[0].flatten(1), self.negative_slope) @ self.att.t()).chunk(2, dim=1)
+            return s, t
         to_target, to_source = self.att.chunk(2)
         source, target = (F.leaky_relu(side.flatten(1), self.negative_slope) for side in h)
         return target @ to_target.t(), source @ to_source.t()
