@@ -19,7 +19,7 @@ setup: .venv/.installed
 .venv/.installed: pyproject.toml constraints.txt CMakeLists.txt .venv/.modules $(wildcard $(KERNELS)/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) --editable ".[experiments,graphgym,dev,docs]"
+	$(PIP) --editable ".[experiments,explore,graphgym,dev,docs]"
 	@touch $@
 
 run: setup
