@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
@@ -69,6 +70,21 @@ def by_variant(selected: Sequence[Record]) -> list[Figure]:
         title = f"{label(record.run.dataset)}, {record.run.variant}"
         panels.setdefault(title, []).extend(_lines([record], record.run.variant, "epoch", "val_mae"))
     return loss_curves(panels, PAPER_METHODS, "epoch", "mean absolute error")
+
+
+def standalone(figure: Figure) -> str:
+    """The drawing as a file of its own: the page's light colours, a white ground, and the names of the series."""
+    style = Path(__file__).with_name("templates").joinpath("style.css").read_text(encoding="utf-8")
+    light = style[: style.index("}") + 1]
+    names = "".join(
+        f'<text x="96%" y="{16 + 14 * place}" text-anchor="end" '
+        f'style="font: 600 11px var(--sans); fill: var(--series-{number})">{_attribute(label(name))}</text>'
+        for place, (name, number) in enumerate(figure.series)
+    )
+    head, _, rest = figure.svg.partition(">")
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    body = rest.removesuffix("</svg>")
+    return f"{head}><style>{light.replace('light dark', 'light')}</style>{ground}{body}{names}</svg>\n"
 
 
 def _lines(records: Iterable[Record], variant: str, x: str, y: str) -> list[Line]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mimogc.experiments.run import Record
-from mimogc.report import curves
+from mimogc.report import comparison, curves
+from mimogc.report.comparison import SideTable
 from mimogc.report.names import PAPER_METHODS, label
 
 
@@ -40,6 +41,9 @@ class TableSpec:
     curves_caption: str = ""
     borrows: tuple[str, ...] = ()  # further studies whose results the table shows
     findings: Callable[[Sequence[Record]], list[str]] | None = None  # statements made from the results
+    beside: Callable[[Sequence[Record]], list[SideTable]] | None = (
+        None  # further tables made from the results
+    )
 
 
 def closed_form(records: Sequence[Record]) -> list[str]:
@@ -145,6 +149,8 @@ HETEROPHILIC = TableSpec(
     lower_is_better=False,
     figures=curves.by_dataset,
     curves_caption="Each line is one repeat on the first split, at the setting of the table.",
+    findings=comparison.findings,
+    beside=comparison.paired,
     notes=(
         "The text of the paper says GIN is lowest on all node tasks; in its table ACM is lower on four of six.",
         "The released scripts for these tasks do not run. They set the number of graphs of LMGC to the number of "

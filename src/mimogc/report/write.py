@@ -15,7 +15,8 @@ from mimogc.experiments.run import Record
 from mimogc.experiments.store import Store
 from mimogc.experiments.study import Study
 from mimogc.report import numbers
-from mimogc.report.curves import Figure
+from mimogc.report.comparison import SideTable
+from mimogc.report.curves import Figure, standalone
 from mimogc.report.gallery import gallery
 from mimogc.report.names import label
 from mimogc.report.specs import TABLES, TableSpec
@@ -34,6 +35,7 @@ class Section:
     table: FilledTable
     figures: list[Figure]
     findings: list[str]
+    beside: list[SideTable]
     runs: int
     seconds: float
     diverged: list[str]
@@ -72,6 +74,9 @@ def write_report(store: str | Path, output: str | Path) -> Path:
         "written": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
     for section in sections:
+        for number, figure in enumerate(section.figures, 1):
+            (output / "curves").mkdir(exist_ok=True)
+            _write(output / "curves" / f"{section.spec.study}-{number}.svg", standalone(figure))
         _write(output / f"{section.spec.study}.md", _render("study.md.j2", section=section, **facts))
     _write(output / "figures.md", _render("figures.md.j2", **facts))
     page = output / "index.html"
@@ -88,6 +93,7 @@ def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[st
         table=fill(spec, study, study.aggregate(shown), options),
         figures=spec.figures(study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
+        beside=spec.beside(records) if spec.beside else [],
         runs=len(records),
         seconds=sum(record.outcome.seconds for record in records),
         diverged=[record.run.label() for record in records if record.status == "diverged"],

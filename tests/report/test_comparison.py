@@ -1,0 +1,56 @@
+"""LMGC against the others on the same splits: the numbers, what is called clear, and where the page shows it."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from stored_results import node_record
+
+from mimogc.report import write_report
+from mimogc.report.comparison import findings, paired
+
+ACCURACY = {
+    "lmgc": (80.0, 81.0, 79.0, 80.0),
+    "acm": (84.0, 85.0, 83.5, 83.5),
+    "gin": (80.0, 70.0, 90.0, 79.0),
+}
+
+
+@pytest.fixture
+def records():  # type: ignore[no-untyped-def]
+    return [
+        node_record(method, "texas", score, seed, split)
+        for method, scores in ACCURACY.items()
+        for split, score in enumerate(scores)
+        for seed in (1, 2)
+    ]
+
+
+def test_differences_are_paired_over_splits(records) -> None:  # type: ignore[no-untyped-def]
+    (table,) = paired(records)
+    assert table.columns == ("Texas",)
+    # ACM: gaps −4, −4, −4.5, −3.5, standard deviation 0.408, divided by √4. GIN: 0, 11, −11, 1.
+    assert table.rows == (("ACM", (("−4.0 ± 0.2", True),)), ("GIN", (("+0.2 ± 4.5", False),)))
+
+
+def test_findings_name_what_is_clear_and_what_contradicts_the_paper(records) -> None:  # type: ignore[no-untyped-def]
+    counted, inverted = findings(records)
+    assert "in 0 of 2 comparisons (none), behind in 1 (ACM on Texas); the other 1 are not decided" in counted
+    assert "against ACM on Texas" in inverted
+    swapped = [record for record in records if record.run.method != "acm"]
+    assert len(findings(swapped)) == 1
+
+
+def test_nothing_is_said_without_results(records) -> None:  # type: ignore[no-untyped-def]
+    alone = [record for record in records if record.run.method == "lmgc"]
+    assert paired(alone) == findings(alone) == []
+
+
+def test_the_report_has_the_table_and_the_curves_as_files(records, make_store, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    page = write_report(make_store(records), tmp_path / "report")
+    text = (page.parent / "heterophilic.md").read_text()
+    assert "| ACM | **−4.0 ± 0.2** |" in text
+    assert "−4.0 ± 0.2" in page.read_text()
+    assert "(curves/heterophilic-1.svg)" in text
+    drawing = ElementTree.parse(page.parent / "curves" / "heterophilic-1.svg").getroot()
+    names = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert names[-3:] == ["ACM", "GIN", "LMGC"]
