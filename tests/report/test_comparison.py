@@ -53,4 +53,4 @@ def test_the_report_has_the_table_and_the_curves_as_files(records, make_store, t
     assert "(curves/heterophilic-1.svg)" in text
     drawing = ElementTree.parse(page.parent / "curves" / "heterophilic-1.svg").getroot()
     names = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
-    assert names[-3:] == ["ACM", "GIN", "LMGC"]
+    assert names[-4:] == ["Texas", "ACM", "GIN", "LMGC"]

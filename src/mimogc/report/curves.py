@@ -73,13 +73,14 @@ def by_variant(selected: Sequence[Record]) -> list[Figure]:
 
 
 def standalone(figure: Figure) -> str:
-    """The drawing as a file of its own: the page's light colours, a white ground, and the names of the series."""
+    """The drawing as a file of its own, with its title, the names of the series and the page's light colours."""
     style = Path(__file__).with_name("templates").joinpath("style.css").read_text(encoding="utf-8")
     light = style[: style.index("}") + 1]
+    lines = [(figure.title, "--ink"), *((label(name), f"--series-{i}") for name, i in figure.series)]
     names = "".join(
-        f'<text x="96%" y="{16 + 14 * place}" text-anchor="end" '
-        f'style="font: 600 11px var(--sans); fill: var(--series-{number})">{_attribute(label(name))}</text>'
-        for place, (name, number) in enumerate(figure.series)
+        f'<text x="21%" y="{58 + 5 * place}%" '
+        f'style="font: 600 10px var(--sans); fill: var({color})">{_attribute(text)}</text>'
+        for place, (text, color) in enumerate(lines)
     )
     head, _, rest = figure.svg.partition(">")
     ground = '<rect width="100%" height="100%" fill="#fff"/>'

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from mimogc.experiments import universality_speed
-from mimogc.experiments.bench import layer, zinc
+from mimogc.experiments.bench import layer, nodes, zinc
 from mimogc.ops import backend
 
 
@@ -30,5 +30,6 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
     document["universality"] = {speed.method: speed.ratio for speed in speeds}
     document["universality"]["all"] = universality_speed.overall(speeds)
     say(f"  whole table {document['universality']['all']:.1f} times")
+    document["nodes"] = nodes.run(say)
     document["zinc12k"] = zinc.run(say)
     return document

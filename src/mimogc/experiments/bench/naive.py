@@ -1,5 +1,7 @@
 """The paper's layer as one would first write it with PyG, straight from eq. 12: the baseline for speed and memory."""
 
+from typing import Any, cast
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -7,6 +9,8 @@ from torch.nn import functional as F
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot, zeros
+
+from mimogc.nn import LMGConv
 
 
 class NaiveLMGC(MessagePassing):
@@ -22,6 +26,14 @@ class NaiveLMGC(MessagePassing):
         self.bias = Parameter(torch.empty(out_channels))
         glorot(self.att)
         zeros(self.bias)
+
+    @torch.no_grad()
+    def copy_from(self, layer: LMGConv) -> None:
+        """Take over the weights of the library's layer of the same size."""
+        att: Any = layer.coefficients.att
+        self.lin.weight.copy_(layer.lin.weight)
+        self.bias.copy_(cast(Tensor, layer.bias))
+        self.att.copy_(torch.cat(att.chunk(2), dim=1))  # targets' half, sources' half
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         out: Tensor = self.propagate(edge_index, h=self.lin(x))

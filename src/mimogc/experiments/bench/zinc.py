@@ -51,9 +51,7 @@ class PlainRegressor(torch.nn.Module):
             getattr(self, name).load_state_dict(getattr(model, name).state_dict())
         pairs: Iterator[tuple[Any, Any]] = zip(self.layers, model.layers, strict=True)
         for mine, theirs in pairs:
-            mine.lin.weight.copy_(theirs.lin.weight)
-            mine.bias.copy_(theirs.bias)
-            mine.att.copy_(torch.cat(theirs.coefficients.att.chunk(2), dim=1))  # targets' half, sources' half
+            mine.copy_from(theirs)
 
 
 def plain_epoch(

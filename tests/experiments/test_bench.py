@@ -1,0 +1,34 @@
+"""The baselines of the node benchmark: the same model as the library's, and all of them are measured."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mimogc.experiments.bench import nodes
+from mimogc.experiments.heterophilic import task
+from mimogc.nn.models import NodeClassifier, num_parameters
+
+
+@pytest.mark.usefixtures("datasets")
+def test_the_plain_node_classifier_is_the_same_model() -> None:
+    found = task("texas", False)
+    data = found.data
+    torch.manual_seed(0)
+    model = NodeClassifier(data.num_features, 12, data.num_classes, "lmgc", nodes.LAYERS, nodes.HEADS)
+    plain = nodes.PlainClassifier(data.num_features, 12, data.num_classes, "naive")
+    assert num_parameters(plain) == num_parameters(model)
+    with torch.no_grad():
+        plain.encoder.weight.copy_(model.encoder.weight.t())
+        plain.encoder.bias.copy_(model.encoder.bias)
+        plain.decoder.load_state_dict(model.decoder.state_dict())
+    for mine, theirs in zip(plain.layers, model.layers, strict=True):
+        mine.copy_from(theirs)  # type: ignore[operator]
+    expected = model.eval()(found.x, found.graph)
+    torch.testing.assert_close(plain.eval()(data.x, nodes.with_loops(data)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_every_model_takes_its_turn(datasets: Path) -> None:
+    seconds = nodes.seconds_per_epoch("texas", rounds=1, epochs=1)
+    assert set(seconds) == {"lmgc", "GATv2Conv"}
+    assert all(value > 0 for value in seconds.values())
