@@ -6,6 +6,7 @@ from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util import logging
 
 import mimogc
@@ -17,7 +18,7 @@ author = "The mimogc developers"
 project_copyright = author
 version = release = mimogc.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 html_theme = "furo"
 html_title = f"{project} {release}"
 html_static_path = ["_static"]
@@ -42,8 +43,6 @@ autodoc_typehints_format = "short"
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
-napoleon_numpy_docstring = False
-napoleon_custom_sections = ["Shapes"]
 
 # Names of this package must lead somewhere. Those of others cannot be looked up without network.
 nitpick_ignore_regex = [
@@ -69,6 +68,14 @@ def _mathml(node: nodes.Element, as_block: bool) -> str:
         return node.astext()
 
 
+def _read_sections(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    # Napoleon as an extension would take "[E] int32: the source of each edge" for a type and a description.
+    if what not in ("attribute", "property", "data"):
+        config = Config(napoleon_custom_sections=["Shapes"])
+        lines[:] = GoogleDocstring(lines, config, app, what, name, obj, options).lines()
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", _read_sections)
     # MathML is drawn by the browser itself; MathJax would have to be fetched from a server.
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))

@@ -22,7 +22,7 @@ NOT_DESCRIBED = {f"mimogc.nn.coefficients.{name}" for name in ("BY_NAME", "Chann
 def site(tmp_path_factory):
     """The built site, from the pages as they are."""
     folder = tmp_path_factory.mktemp("site")
-    options = "-W --keep-going -n -q -b html".split()  # as `make docs`
+    options = ["-W", "--keep-going", "-n", "-q", "-b", "html"]  # as `make docs`
     command = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(folder / "html")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
