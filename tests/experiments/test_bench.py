@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mimogc.experiments.bench import nodes
+from mimogc.experiments.bench.zinc import bfloat16_ratio
 from mimogc.experiments.heterophilic import task
 from mimogc.nn.models import NodeClassifier, num_parameters
 
@@ -32,3 +33,7 @@ def test_every_model_takes_its_turn(datasets: Path) -> None:
     seconds = nodes.seconds_per_epoch("texas", rounds=1, epochs=1)
     assert set(seconds) == {"lmgc", "GATv2Conv"}
     assert all(value > 0 for value in seconds.values())
+
+
+def test_the_ratio_of_bfloat16_is_a_number() -> None:
+    assert bfloat16_ratio(rows=8, channels=4, times=3) > 0

@@ -112,6 +112,20 @@ def seconds_per_epoch(rounds: int = ROUNDS, steps: int = STEPS) -> dict[str, flo
     return {name: in_epoch * statistics.median(values) for name, values in times.items()}
 
 
+def bfloat16_ratio(rows: int = 741, channels: int = 58, times: int = 200) -> float:
+    """Time of a layer's product h = X Wᵀ in bfloat16 relative to float32: above 1 it cannot help."""
+    taken = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        x, weight = torch.randn(rows, channels).to(dtype), torch.randn(HEADS * channels, channels).to(dtype)
+        samples = []
+        for _ in range(times):
+            start = time.perf_counter()
+            F.linear(x, weight)
+            samples.append(time.perf_counter() - start)
+        taken[dtype] = statistics.median(samples)
+    return taken[torch.bfloat16] / taken[torch.float32]
+
+
 def run(say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds per epoch and the ratios; nothing where the molecules cannot be had."""
     say(
@@ -131,6 +145,7 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
     for name, value in seconds.items():
         what = "LMGC: naive layer, PyG's DataLoader, default AdamW" if name == PLAIN else ""
         say(f"  {name:6s} {value:7.2f} s  {what}".rstrip())
+    ratios["bfloat16 / float32"] = bfloat16_ratio()  # of the products alone, which are half of a step
     for name, value in ratios.items():
-        say(f"  {name:12s} {value:5.2f}")
+        say(f"  {name:18s} {value:5.2f}")
     return {"seconds_per_epoch": seconds, "ratios": ratios}
