@@ -1,7 +1,6 @@
-"""A new method is one class: here edges weigh by how well the transformed features of their ends agree.
+"""A new method is one class, and trains; here edges weigh by how well their ends agree: `python custom_coefficients.py`."""
 
-python examples/custom_coefficients.py
-"""
+import argparse
 
 import torch
 
@@ -14,6 +13,7 @@ class Cosine(Coefficients):
         return (source[graph.src] * target[graph.dst]).sum(-1)  # [E, K]
 
 
+argparse.ArgumentParser(description=__doc__).parse_args()
 torch.manual_seed(0)
 x, edge_index, y = torch.randn(100, 16), torch.randint(0, 100, (2, 600)), torch.randn(100, 8)
 layer = LMGConv(16, 8, coefficients=Cosine(heads=4))
