@@ -128,8 +128,8 @@ ZINC12K = TableSpec(
         "LMGC and GATv2 sum over their graphs, as the paper writes; the released LMGC averages. In residual models the "
         "initial weights are divided by the number of graphs, so that the sum starts at the scale of that average: "
         "otherwise ten layers of LMGC start with an error of 10⁴.",
-        "All runs are in float32. bfloat16 is not offered: on a processor without instructions for it the products take "
-        "many times as long (`make bench` prints the ratio).",
+        "All runs are in float32. bfloat16 is not offered: on a processor without instructions for it the products "
+        "take many times as long (`make bench` prints the ratio).",
         "The variant bonds, where it is shown, is beyond the paper: bond types in scores and messages, residual "
         "connections, batch norm and random-walk encodings, within the same number of parameters.",
     ),
