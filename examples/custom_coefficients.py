@@ -1,4 +1,6 @@
-"""A new method is one class, and trains; here edges weigh by how well their ends agree: `python custom_coefficients.py`."""
+"""A new method is one class: here edges weigh by how well the transformed features of their ends agree.
+
+python examples/custom_coefficients.py"""
 
 import argparse
 
