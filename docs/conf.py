@@ -75,7 +75,15 @@ def _read_sections(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
         lines[:] = GoogleDocstring(lines, config, app, what, name, obj, options).lines()
 
 
+def _show_examples(app: Sphinx, docname: str, source: list[str]) -> None:
+    if docname == "examples":
+        for path in sorted((app.srcdir.parent / "examples").glob("*.py")):
+            title = path.stem.replace("_", " ").capitalize()
+            source[0] += f"\n## {title}\n\n```{{literalinclude}} ../examples/{path.name}\n```\n"
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("source-read", _show_examples)
     app.connect("autodoc-process-docstring", _read_sections)
     # MathML is drawn by the browser itself; MathJax would have to be fetched from a server.
     app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))

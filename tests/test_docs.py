@@ -45,7 +45,9 @@ def test_no_snippet_is_missed():
 
 def commands():
     """The arguments of every ``mimogc ...`` in a block of commands, also of one that torchrun starts."""
-    command = re.compile(r"^    .*?\bmimogc ((?:reproduce|report|methods|data|bench)\b.*)", re.MULTILINE)
+    command = re.compile(
+        r"^    .*?\bmimogc ((?:reproduce|report|methods|data|bench|explore)\b.*)", re.MULTILINE
+    )
     for page in PAGES:
         for line in command.findall(text(page)):
             arguments = shlex.split(line, comments=True)

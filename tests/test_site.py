@@ -42,6 +42,11 @@ def test_every_page_is_in_the_menu(site):
     assert {page for page in pages if f'href="{page}"' not in front} == {"index.html"}
 
 
+def test_every_example_is_shown(site):
+    shown = (site / "examples.html").read_text(encoding="utf-8")
+    assert shown.count('<div class="highlight-default') == len(list(DOCS.parent.glob("examples/*.py"))) > 0
+
+
 def test_nothing_is_fetched_from_elsewhere(site):
     """Scripts, styles, fonts and images are the site's own, so that it can be read without network."""
     for page in site.glob("**/*.html"):
