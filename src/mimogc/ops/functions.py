@@ -163,7 +163,7 @@ class Layer(Function):
 
 # Gathering rows of x and multiplying by W afterwards reads K·C/F times fewer bytes per edge than gathering rows of h.
 # It pays when h is larger than the last cache and there are enough edges per node to pay for the second product.
-_CACHE_BYTES = 16 * 2**20
+_CACHE_BYTES = 32 * 2**20
 _NARROW_ROWS = 1024
 
 
