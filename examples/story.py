@@ -135,8 +135,8 @@ def _(amplification, basis, mo, plt, ranks):
             mo.md("""
             A column is a pair of channels, scaled to length 1: how much each component of the one goes into the other.
             The columns of the GCN are equal up to their sign: all pairs treat the components alike, and the rank is 1.
-            LMGC has K patterns to mix, and MIMO-GC, the exact convolution, one for every pair. LMGC is no MIMO-GC: it also
-            moves energy between components, which the picture leaves out and the printed *coupling* measures.
+            LMGC has K patterns to mix, and MIMO-GC, the exact convolution, one for every pair. LMGC is no MIMO-GC: it
+            also moves energy between components, which the picture leaves out and the printed *coupling* measures.
             """),
         ]
     )
@@ -192,8 +192,8 @@ def _(curves, mo, plt, predicted, torch):
             mo.as_html(rank_over_depth()),
             mo.md("""
             The same layers on top of each other, with random orthogonal weights. Under one graph the component of the
-            largest eigenvalue wins, and all channels become multiples of one vector, at a rate known beforehand. The two
-            graphs of ACM share their eigenvectors, so they only delay it. The graphs of LMGC do not, and the rank stays.
+            largest eigenvalue wins, and all channels become multiples of one vector, at a rate known beforehand. The
+            two graphs of ACM share their eigenvectors and only delay it. The graphs of LMGC do not, and the rank stays.
             """),
         ]
     )
