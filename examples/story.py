@@ -53,12 +53,13 @@ def _(mo):
     # What several graphs can do that one cannot
 
     A graph convolution with many channels could treat every component of a signal (every eigenvector of the Laplacian)
-    in its own way for every pair of an input and an output channel. The GCN, X' = Ã X W, multiplies component k by the
-    number λ_k and then by the same W, whatever k is. LMGC adds up K graphs with weights of their own,
+    in its own way for every pair of an input and an output channel. The GCN, $X' = \tilde A X W$, multiplies component
+    k by its eigenvalue $\lambda_k$ and then by the same $W$, whatever k is. LMGC adds up K graphs with weights of their
+    own,
 
     $$X' = \sum_{k=1}^K \tilde A^{(k)} X W^{(k)}.$$
 
-    Below, a ring of 24 nodes with 16 chords.
+    Below, a ring of 24 nodes with random chords.
     """)
     return
 
