@@ -216,7 +216,12 @@ class Graph:
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
-            self._cache[key] = compute()
+            if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+                # Under torch.func a new tensor belongs to the transformation: what is kept must not.
+                with torch._C._DisableFuncTorch():
+                    self._cache[key] = compute()
+            else:
+                self._cache[key] = compute()
         return cast(T, self._cache[key])
 
     def __repr__(self) -> str:

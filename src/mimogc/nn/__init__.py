@@ -1,7 +1,7 @@
 """Layers and models: the localized MIMO graph convolution, the exact one, and what is not linear beside them."""
 
 from mimogc.nn import coefficients
-from mimogc.nn.bonds import BondConv
+from mimogc.nn.bonds import BondConv, TypedGraph
 from mimogc.nn.coefficients import Coefficients
 from mimogc.nn.conv import LMGConv, Operator
 from mimogc.nn.features import SparseFeatures
@@ -22,6 +22,7 @@ __all__ = [
     "Operator",
     "PolynomialConv",
     "SparseFeatures",
+    "TypedGraph",
     "coefficients",
     "fit_width",
 ]

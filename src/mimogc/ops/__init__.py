@@ -12,6 +12,7 @@ from mimogc.ops.reference import separable_alpha
 __all__ = [
     "backend",
     "lmgc",
+    "pair_scores",
     "propagate",
     "propagate_tanh",
     "separable_alpha",

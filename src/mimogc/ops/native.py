@@ -29,9 +29,9 @@ _switched_off: ContextVar[bool] = ContextVar("switched_off", default=False)
 
 
 def available(value: Tensor) -> bool:
-    """Whether there are kernels for this tensor's device and type, and they may be used."""
+    """Whether there are kernels for this tensor's device and type, and they may be used (not under torch.func)."""
     known = value.dtype in _SUFFIX and value.device.type == "cpu" and library() is not None
-    return known and not _switched_off.get()
+    return known and not _switched_off.get() and not torch._C._are_functorch_transforms_active()
 
 
 @contextmanager
