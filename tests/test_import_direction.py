@@ -18,10 +18,12 @@ BELOW = {
     "spectral": ["graph"],
     "theory": ["spectral"],
     "testing": ["nn", "theory"],
+    "graphgym": ["nn"],
     "data": ["graph"],
     "experiments": ["nn", "spectral", "theory", "data"],
     "report": ["experiments"],
-    "cli": ["report"],
+    "explore": ["experiments"],
+    "cli": ["report", "explore"],
     "__main__": ["cli"],
     "__init__": ["nn", "theory"],
 }
@@ -81,7 +83,7 @@ import mimogc
 mimogc.Graph
 for name in ("ops", "nn", "spectral", "theory", "data"):
     importlib.import_module(f"mimogc.{name}")
-print(*sorted({"typer", "rich", "ray", "matplotlib", "selenium"} & set(sys.modules)))
+print(*sorted({"typer", "rich", "ray", "matplotlib", "marimo", "selenium"} & set(sys.modules)))
 """
 
 
