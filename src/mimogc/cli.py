@@ -297,3 +297,22 @@ def bench(as_json: JsonOption = False) -> int:
     if as_json:
         print(present.as_json(document))
     return 0
+
+
+@app.command(epilog="Example: mimogc explore --no-browser")
+def explore(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes a free one.")
+    ] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Open a page, for this machine alone, to pick graphs and methods on and see their spectra, ranks and depth."""
+    try:
+        from mimogc.explore.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mimogc"):
+            raise
+        raise RuntimeError(
+            f'explore needs {error.name}; install it with: pip install "mimogc[explore]"'
+        ) from error
+    serve(port, not no_browser)
