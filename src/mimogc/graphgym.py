@@ -1,16 +1,16 @@
 """GraphGym: importing this module registers the layer ``lmgconv`` and its options, the config group ``lmgc``.
 
-```yaml
-gnn:
-  layer_type: lmgconv
-lmgc:                    # all optional; these are the defaults
-  heads: 4               # K, the number of computational graphs
-  coefficients: lmgc     # or gcn, gat, gatv2, fagcn, acm, gated, sheaf, free
-  combine: sum           # or mean
-  negative_slope: 0.2
-  add_self_loops: True
-  edge_features: False   # True: scores get a term of batch.edge_attr, of size dataset.edge_dim
-```
+.. code-block:: yaml
+
+    gnn:
+      layer_type: lmgconv
+    lmgc:                    # all optional; these are the defaults
+      heads: 4               # K, the number of computational graphs
+      coefficients: lmgc     # or gcn, gat, gatv2, fagcn, acm, gated, sheaf, free
+      combine: sum           # or mean
+      negative_slope: 0.2
+      add_self_loops: True
+      edge_features: False   # True: scores get a term of batch.edge_attr, of size dataset.edge_dim
 
 The layer is found wherever GraphGym's registry of layers is asked: PyG's network ``gnn`` (``model.type: gnn``), also
 inside GraphGPS. Networks that list their layers themselves, such as GraphGPS's ``custom_gnn``, do not see it.
