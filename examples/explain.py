@@ -68,7 +68,8 @@ def main():
 
     explainer = Explainer(
         model.eval(),
-        # A price on every edge; with the default, twenty times lower, the mask keeps edges that hardly matter.
+        # A price on every edge, found by trying; with the default, twenty times lower, the mask keeps edges that
+        # hardly matter.
         algorithm=GNNExplainer(epochs=arguments.steps, lr=0.05, edge_size=0.1, edge_ent=0.1),
         explanation_type="model",
         edge_mask_type="object",
