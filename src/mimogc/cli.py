@@ -309,10 +309,11 @@ def explore(
     """Open a page, for this machine alone, to pick graphs and methods on and see their spectra, ranks and depth."""
     try:
         from mimogc.explore.server import serve
+
+        serve(port, not no_browser)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mimogc"):
             raise
         raise RuntimeError(
             f'explore needs {error.name}; install it with: pip install "mimogc[explore]"'
         ) from error
-    serve(port, not no_browser)

@@ -50,9 +50,9 @@ def start(port: int, data: Path) -> Server:
     )
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line == f"mimogc: the page is at http://127.0.0.1:{port}/ (Ctrl-C ends it)\n", (
-        process.communicate()
-    )
+    if line != f"mimogc: the page is at http://127.0.0.1:{port}/ (Ctrl-C ends it)\n":
+        process.kill()
+        pytest.fail(f"expected the address, got {line!r} and {process.communicate()}")
     return Server(process, port)
 
 
