@@ -91,6 +91,19 @@ class TestRuns:
         assert first.variant == "residual layers=3 undirected"
         assert runs(datasets=("texas",))[0].variant == "residual"
 
+    def test_the_mean_over_graphs_is_run_only_when_asked_for(self) -> None:
+        assert {run.variant for run in runs(datasets=("texas",))} == {"residual"}
+        asked = runs(datasets=("texas",), variants=("averaged",))
+        assert {(run.method, run.variant) for run in asked} == {("lmgc", "averaged"), ("gatv2", "averaged")}
+        with pytest.raises(UsageError, match="--variants averaged needs one of lmgc, gatv2; got acm"):
+            runs(datasets=("texas",), variants=("averaged",), methods=("lmgc", "acm"))
+
+    def test_repeats_are_of_the_variant_that_was_selected(self) -> None:
+        grid = [record(0.01, split, 0, 90.0, 80.0) for split in range(10)]
+        averaged = [replace(r, run=replace(r.run, variant="averaged")) for r in grid]
+        options = complete(STUDY, Options(datasets=("texas",), methods=("lmgc",), variants=("averaged",)))
+        assert {run.variant for run in STUDY.follow_up(options, averaged)} == {"averaged"}
+
     @pytest.mark.parametrize("name", ["epochs", "layers", "heads", "budget"])
     def test_nonsense_is_refused(self, name: str) -> None:
         with pytest.raises(UsageError, match=f"--{name} must be at least 1; got 0"):
@@ -285,6 +298,13 @@ class TestOnTexas:
         assert 90_000 < outcome.metrics["parameters"] <= 100_000
         assert outcome.metrics["epochs"] == 3
         assert outcome.curves["loss"][-1] < outcome.curves["loss"][0]
+
+    def test_averaged_models_have_the_mean(self, datasets: Path) -> None:
+        (run, *_) = runs(datasets=("texas",), variants=("averaged",), methods=("lmgc",))
+        plain, averaged = build(replace(run, variant="residual"))[0], build(run)[0]
+        assert [layer.combine for layer in averaged.layers] == ["mean", "mean"]
+        for ours, theirs in zip(plain.parameters(), averaged.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
 
     def test_a_run_does_not_depend_on_its_batch(self, datasets: Path) -> None:
         first, second, *_ = runs(datasets=("texas",), methods=("lmgc",), extras=(("epochs", 3),))

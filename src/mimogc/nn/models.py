@@ -16,6 +16,7 @@ from mimogc.nn.features import Encoder, SparseFeatures
 from mimogc.nn.nonlinear import GINLayer
 
 METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "gcn", "mlp")
+SUMMED = ("lmgc", "gatv2")  # those that sum over a number of graphs which one may choose
 BOND_METHODS = ("lmgc", "gatv2", "fagcn")  # those with a score that a bond type can add to
 ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; bond type 0 is the self-loop
 LAPLACIAN = 8  # channels of the encoded eigenpairs
@@ -40,6 +41,7 @@ def convolution(
     residual: bool = False,
     add_self_loops: bool = True,
     bonds: bool = False,
+    combine: str = "sum",
 ) -> torch.nn.Module:
     """One message-passing layer of a method, `channels` in and out, as the paper's section 6.1 writes it.
 
@@ -53,12 +55,12 @@ def convolution(
         return _NoMessages(channels)
     if method == "gin":
         return GINLayer(channels, channels)
-    heads = heads if method in ("lmgc", "gatv2") else 1
+    heads = heads if method in SUMMED else 1
     if bonds:
         return BondConv(channels, channels, BOND_TYPES, heads, method, add_self_loops)
     if method == "acm":
         return LMGConv(channels, channels, coefficients=ACM(identity=residual), add_self_loops=add_self_loops)
-    return LMGConv(channels, channels, heads, method, add_self_loops=add_self_loops)
+    return LMGConv(channels, channels, heads, method, combine, add_self_loops=add_self_loops)
 
 
 class NodeClassifier(torch.nn.Module):
@@ -73,6 +75,7 @@ class NodeClassifier(torch.nn.Module):
         heads: number K of computational graphs of lmgc and gatv2; the other methods fix it.
         dropout: probability of dropping a hidden channel in training.
         add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
+        combine: ``"sum"`` (the paper) or ``"mean"`` over the graphs of lmgc and gatv2.
     """
 
     def __init__(
@@ -85,13 +88,15 @@ class NodeClassifier(torch.nn.Module):
         heads: int = 4,
         dropout: float = 0.0,
         add_self_loops: bool = True,
+        combine: str = "sum",
     ) -> None:
         super().__init__()
+        if combine != "sum" and method not in SUMMED:
+            raise ValueError(f"combine: {method} allows 'sum' only, got {combine!r}")
         self.dropout = dropout
         self.encoder = Encoder(in_channels, channels)
         self.layers = torch.nn.ModuleList(
-            convolution(method, channels, heads, residual=True, add_self_loops=add_self_loops)
-            for _ in range(layers)
+            convolution(method, channels, heads, True, add_self_loops, combine=combine) for _ in range(layers)
         )
         self.decoder = torch.nn.Linear(channels, classes)
 

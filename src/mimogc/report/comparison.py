@@ -76,7 +76,7 @@ def _clear(gap: Difference) -> bool:
 def _shown(gap: Difference | None) -> tuple[str, bool]:
     if gap is None:
         return "missing", False
-    text = numbers.difference(gap.mean, 0.0, 1)
+    text = f"{gap.mean:+.1f}".replace("-", numbers.MINUS)
     if gap.standard_error == gap.standard_error:
         text += f" ± {gap.standard_error:.1f}"
     return text, _clear(gap)
