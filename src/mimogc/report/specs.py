@@ -121,8 +121,8 @@ ZINC12K = TableSpec(
     published_decimals=3,
     lower_is_better=True,
     notes=(
-        "The offline copy of ZINC has the published values for validation and test; training targets are rebuilt to "
-        "5e-7, and five training molecules are doubtful.",
+        "Where ZINC comes from the packed file of a mirror and not from PyG's download, validation and test have the "
+        "published values, training targets are rebuilt to 5e-7, and five training molecules are doubtful.",
         "What the paper leaves out (no edge features, sum pooling, batch size, schedule, clipping) is taken from the "
         "released configuration. GATv2 has four heads, as the paper says; the released configuration has two.",
         "LMGC and GATv2 sum over their graphs, as the paper writes; the released LMGC averages. In residual models the "

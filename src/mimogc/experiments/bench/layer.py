@@ -28,8 +28,14 @@ def _gin(channels: int) -> torch.nn.Module:
     return layer
 
 
+def _lmgc(channels: int) -> LMGConv:
+    return LMGConv(channels, channels, heads=HEADS, add_self_loops=False)
+
+
+# The first gets a Graph, sorted before the clock starts; the others get the edge_index.
 LAYERS: dict[str, Callable[[int], Any]] = {
-    "LMGConv": lambda c: LMGConv(c, c, heads=HEADS, add_self_loops=False),
+    "LMGConv": _lmgc,
+    "on edge_index": _lmgc,
     "naive LMGC": lambda c: NaiveLMGC(c, c, heads=HEADS),
     "GATv2Conv": lambda c: GATv2Conv(c, c, heads=HEADS, concat=False, add_self_loops=False),
     "GINConv": _gin,
