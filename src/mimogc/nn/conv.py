@@ -14,8 +14,9 @@ from torch_geometric.nn.inits import zeros
 
 from mimogc.graph import Graph
 from mimogc.nn import layout
-from mimogc.nn.coefficients import BY_NAME, LMGC, Channels, Coefficients, Pair
-from mimogc.nn.inputs import as_graph
+from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
+from mimogc.nn.coefficients.base import Scored
+from mimogc.nn.inputs import as_graph, check_features, unpacked
 from mimogc.ops import propagate_tanh, unchecked_lmgc
 
 
@@ -45,7 +46,8 @@ class LMGConv(MessagePassing):
         in_channels: size of each input, -1 to find out at the first call, or a pair for sources and targets of a
             bipartite graph.
         out_channels: size of each output (of each graph's part with ``combine="concat"``).
-        heads: the number K of computational graphs.
+        heads: the number K of computational graphs. ``"gcn"``, ``"fagcn"``, ``"acm"``, ``"gated"`` and ``"sheaf"``
+            have a K of their own: they take the default 4 for it and refuse any other value.
         coefficients: ``"lmgc"`` (the paper's eq. 12), ``"gcn"``, ``"gat"``, ``"gatv2"``, ``"fagcn"``, ``"acm"``,
             ``"gated"``, ``"sheaf"``, ``"free"``, or a `Coefficients` module, which then decides K.
         combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
@@ -83,7 +85,7 @@ class LMGConv(MessagePassing):
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         if out_channels < 1:
             raise ValueError(f"out_channels: expected at least 1, got {out_channels}")
-        self.coefficients = _coefficients(
+        self.coefficients = chosen(
             coefficients,
             in_channels,
             out_channels,
@@ -152,8 +154,9 @@ class LMGConv(MessagePassing):
         if isinstance(edge_index, Tensor | Graph) and edge_index.device != x[0].device:
             raise ValueError(f"edge_index: expected device {x[0].device} like x, got {edge_index.device}")
         size = (x[0].size(0), x[1].size(0))
-        graph = as_graph(edge_index, size, edge_attr, self.add_self_loops)
-        self._check_edge_attr(graph)
+        edges, attributes = unpacked(edge_index, edge_attr, keep_ones=self.edge_dim is not None)
+        self._check_edge_attr(attributes)
+        graph = as_graph(edges, size, attributes, self.add_self_loops)
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
@@ -171,9 +174,9 @@ class LMGConv(MessagePassing):
         wanted = (
             self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels, self.in_channels)
         )
-        _check_features(source, wanted[0])
+        check_features(source, wanted[0])
         if target is not source:
-            _check_features(target, wanted[1])
+            check_features(target, wanted[1])
         weight = self.lin.weight
         if is_uninitialized_parameter(weight):
             self.lin(source[:0])
@@ -186,16 +189,21 @@ class LMGConv(MessagePassing):
             )
         return source, target
 
-    def _check_edge_attr(self, graph: Graph) -> None:
+    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
         if self.edge_dim is None:
-            if graph.edge_attr is not None:
-                raise ValueError("edge_attr: the layer was built without edge_dim and would ignore it")
+            if edge_attr is not None:
+                raise ValueError(
+                    "edge_attr: expected none, because the layer was built without edge_dim, "
+                    f"got shape {list(edge_attr.shape)}"
+                )
             return
-        if graph.edge_attr is None:
+        if edge_attr is None:
             raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}] because of edge_dim, got none")
-        width = 1 if graph.edge_attr.dim() == 1 else graph.edge_attr.size(1)
-        if width != self.edge_dim:
-            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}], got [E, {width}]")
+        if edge_attr.dim() > 2 or edge_attr.shape[1:].numel() != self.edge_dim:
+            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}], got {list(edge_attr.shape)}")
+        multiplied = isinstance(self.coefficients, Scored) and self.coefficients.lin_edge is not None
+        if multiplied and not edge_attr.dtype.is_floating_point:
+            raise TypeError(f"edge_attr: expected a floating type, got {edge_attr.dtype}")
 
     def _maps(self, x: Pair) -> Pair:
         """h [N, rows, channels] of sources and targets."""
@@ -262,36 +270,7 @@ class LMGConv(MessagePassing):
         return f"{type(self).__name__}({channels}, heads={self.heads}, coefficients={kind})"
 
 
-def _check_features(x: Tensor, channels: int) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(x).__name__}")
-    if x.dim() != 2 or channels not in (-1, x.size(1)):
-        raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
-    if not x.dtype.is_floating_point:
-        raise TypeError(f"x: expected a floating type, got {x.dtype}")
-
-
 def _given_order(graph: Graph) -> Tensor:
     """Where each edge of the given edge_index is in the graph, then the added loops."""
     position = graph.perm
     return torch.argsort(torch.where(position < 0, position.numel() + graph.dst, position), stable=True)
-
-
-def _coefficients(
-    choice: str | Coefficients, in_channels: Channels, out_channels: int, options: dict[str, Any]
-) -> Coefficients:
-    """The module itself, or one made by name with the options its class knows."""
-    if isinstance(choice, Coefficients):
-        return choice
-    if choice not in BY_NAME:
-        raise ValueError(
-            f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {choice!r}"
-        )
-    made = BY_NAME[choice]
-    known = made.__init__.__code__.co_varnames[: made.__init__.__code__.co_argcount]
-    if options["edge_dim"] is not None and "edge_dim" not in known:
-        raise ValueError(f"edge_dim: coefficients {choice!r} have no score that edge features could add to")
-    chosen: Coefficients = made(
-        in_channels, out_channels, **{key: options[key] for key in options if key in known}
-    )
-    return chosen

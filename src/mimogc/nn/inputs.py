@@ -1,4 +1,4 @@
-"""What a layer accepts as its graph, turned into a Graph."""
+"""What a layer accepts as its features and as its graph: checked, and turned into a Graph."""
 
 from typing import Any
 
@@ -10,42 +10,69 @@ from torch_geometric.typing import SparseTensor
 from mimogc.graph import Graph, Size
 
 
-def as_graph(edge_index: Any, size: Size, edge_attr: Tensor | None = None, self_loops: bool = False) -> Graph:
-    """A Graph from a tensor `[2, E]`, a PyG `EdgeIndex`, a transposed sparse adjacency matrix, or a Graph.
+def check_features(x: Tensor, channels: int) -> None:
+    """Refuse x unless it is ``[N, channels]`` of a floating type; -1 stands for any width."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(x).__name__}")
+    if x.dim() != 2 or channels not in (-1, x.size(1)):
+        raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"x: expected a floating type, got {x.dtype}")
+
+
+def unpacked(
+    edge_index: Any, edge_attr: Tensor | None = None, keep_ones: bool = False
+) -> tuple[Any, Tensor | None]:
+    """The edges, or the Graph, and the attributes of a tensor `[2, E]`, an `EdgeIndex`, a sparse matrix or a Graph.
+
+    A sparse adjacency matrix is transposed (row = target). Its values are edge attributes, unless all of them are
+    one and `keep_ones` is false.
+    """
+    if isinstance(edge_index, Graph):
+        if edge_attr is not None:
+            raise ValueError("edge_attr: give it to Graph.from_edge_index, not beside a ready Graph")
+        return edge_index, edge_index.edge_attr
+    if isinstance(edge_index, EdgeIndex):
+        return edge_index.as_tensor(), edge_attr
+    if isinstance(edge_index, SparseTensor):
+        row, col, value = edge_index.coo()
+    elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        row, col, value = _coordinates(edge_index)
+    else:
+        return edge_index, edge_attr
+    if edge_attr is None and value is not None and (keep_ones or not bool((value == 1).all())):
+        edge_attr = value
+    return torch.stack([col, row]), edge_attr
+
+
+def as_graph(edges: Any, size: Size, edge_attr: Tensor | None, self_loops: bool) -> Graph:
+    """The Graph of what `unpacked` gives.
 
     `size` is the number of nodes, or of sources and targets. With `self_loops` every node gets exactly one.
     """
-    if isinstance(edge_index, Graph):
-        expected = size if isinstance(size, tuple) else (size, size)
-        found = (edge_index.num_src, edge_index.num_dst)
-        if found != expected:
-            raise ValueError(
-                f"edge_index: expected a Graph on {expected} sources and targets like x, got {found}"
-            )
-        if edge_attr is not None:
-            raise ValueError("edge_attr: give it to Graph.from_edge_index, not beside a ready Graph")
-        return edge_index.with_self_loops() if self_loops else edge_index
-    if isinstance(edge_index, SparseTensor):
-        row, col, value = edge_index.coo()
-        edge_index, edge_attr = _from_adjacency(row, col, value, edge_attr)
-    elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        row, col, value = _coordinates(edge_index)
-        edge_index, edge_attr = _from_adjacency(row, col, value, edge_attr)
-    elif isinstance(edge_index, EdgeIndex):
-        edge_index = edge_index.as_tensor()
-    return Graph.from_edge_index(edge_index, size, edge_attr, add_self_loops=self_loops)
+    if not isinstance(edges, Graph):
+        return Graph.from_edge_index(edges, size, edge_attr, add_self_loops=self_loops)
+    expected = size if isinstance(size, tuple) else (size, size)
+    found = (edges.num_src, edges.num_dst)
+    if found != expected:
+        raise ValueError(
+            f"edge_index: expected a Graph on {expected} sources and targets like x, got {found}"
+        )
+    return edges.with_self_loops() if self_loops else edges
+
+
+def plain_graph(edge_index: Any, size: Size, self_loops: bool = False) -> Graph:
+    """The Graph for a layer that knows no weights or attributes of edges and must not ignore them."""
+    edges, edge_attr = unpacked(edge_index)
+    if edge_attr is not None:
+        raise ValueError(
+            "edge_index: expected a graph without weights or attributes, "
+            f"got edge_attr of shape {list(edge_attr.shape)}"
+        )
+    return as_graph(edges, size, None, self_loops)
 
 
 def _coordinates(adjacency: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     coo = adjacency if adjacency.layout == torch.sparse_coo else adjacency.to_sparse_coo()
     row, col = coo._indices()  # duplicates are edges of their own, so the matrix is not coalesced
     return row, col, coo._values()
-
-
-def _from_adjacency(
-    row: Tensor, col: Tensor, value: Tensor | None, edge_attr: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """The edges of a transposed adjacency matrix (row = target); values other than one are edge attributes."""
-    if edge_attr is None and value is not None and not bool((value == 1).all()):
-        edge_attr = value
-    return torch.stack([col, row]), edge_attr

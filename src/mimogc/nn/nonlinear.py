@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import glorot
 
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.inputs import as_graph
+from mimogc.nn.inputs import check_features, plain_graph
 from mimogc.ops import propagate
 
 
@@ -48,7 +48,8 @@ class GINLayer(torch.nn.Module):
         torch.nn.init.constant_(self.eps, self.initial_eps)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        graph = as_graph(edge_index, x.size(0))
+        check_features(x, self.in_channels)
+        graph = plain_graph(edge_index, x.size(0))
         around = propagate(graph.ones(x.dtype), x.unsqueeze(1), graph)
         hidden = F.relu(self.hidden((1 + self.eps) * x + around))
         out: Tensor = self.last(hidden)

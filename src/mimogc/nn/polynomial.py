@@ -12,7 +12,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.graph import Graph
 from mimogc.nn.conv import Operator
-from mimogc.nn.inputs import as_graph
+from mimogc.nn.inputs import check_features, plain_graph
 from mimogc.ops import propagate
 
 BASES = ("monomial", "chebyshev", "cayley")
@@ -39,7 +39,8 @@ class PolynomialConv(torch.nn.Module):
         bias: whether to add a learnable bias.
 
     Shapes:
-        - **input:** ``x [N, F]``; ``edge_index [2, E]``, whatever else `LMGConv` accepts, or a `mimogc.Graph`
+        - **input:** ``x [N, F]``; ``edge_index [2, E]``, whatever else `LMGConv` accepts, or a `mimogc.Graph`, without
+          weights or attributes
         - **output:** ``[N, C]``
     """
 
@@ -74,9 +75,8 @@ class PolynomialConv(torch.nn.Module):
         zeros(self.bias)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        if x.dim() != 2 or x.size(1) != self.in_channels:
-            raise ValueError(f"x: expected shape [N, {self.in_channels}], got {list(x.shape)}")
-        graph = as_graph(edge_index, x.size(0), self_loops=self.add_self_loops)
+        check_features(x, self.in_channels)
+        graph = plain_graph(edge_index, x.size(0), self.add_self_loops)
         alpha = graph.normalization(x.dtype).view(-1, 1)  # A_sym
         terms = self._cayley(x, alpha, graph) if self.basis == "cayley" else self._powers(x, alpha, graph)
         out = torch.cat(terms, dim=1) @ self.weight.flatten(0, 1)
@@ -118,7 +118,7 @@ class PolynomialConv(torch.nn.Module):
             raise NotImplementedError(
                 "operator: a Cayley filter is not local, its inverse fills the whole graph"
             )
-        given = as_graph(graph, x.size(0), self_loops=self.add_self_loops)
+        given = plain_graph(graph, x.size(0), self.add_self_loops)
         n = given.num_nodes
         entries = (given.dst.cpu().numpy(), given.src.cpu().numpy())
         adjacency = scipy.sparse.csr_array(

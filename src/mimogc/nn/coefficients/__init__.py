@@ -7,7 +7,7 @@ checks and tables come with the layer.
 from typing import Any
 
 from mimogc.nn.coefficients.attention import FAGCN, GAT, LMGC, GATv2
-from mimogc.nn.coefficients.base import Channels, Coefficients, Pair
+from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, Scored
 from mimogc.nn.coefficients.structural import ACM, GCN, Free
 from mimogc.nn.coefficients.transports import Gated, Sheaf
 
@@ -38,3 +38,33 @@ BY_NAME: dict[str, Any] = {  # name → class, called as (in_channels, out_chann
     "sheaf": Sheaf,
     "free": Free,
 }
+
+
+def chosen(
+    choice: str | Coefficients, in_channels: Channels, out_channels: int, options: dict[str, Any]
+) -> Coefficients:
+    """The module itself, or one made by name with the options its class knows."""
+    found = choice
+    if not isinstance(found, Coefficients):
+        if not isinstance(choice, str) or choice not in BY_NAME:
+            raise ValueError(
+                f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {choice!r}"
+            )
+        made = BY_NAME[choice]
+        known = made.__init__.__code__.co_varnames[: made.__init__.__code__.co_argcount]
+        found = made(in_channels, out_channels, **{key: options[key] for key in options if key in known})
+    if options["edge_dim"] is not None and type(found) in BY_NAME.values():
+        _check_edge_dim(found, options["edge_dim"])
+    return found
+
+
+def _check_edge_dim(coefficients: Coefficients, edge_dim: int) -> None:
+    """Refuse coefficients of this package that would ignore edge features; others may read ``graph.edge_attr``."""
+    name = type(coefficients).__name__
+    if not isinstance(coefficients, Scored):
+        raise ValueError(
+            f"edge_dim: expected None, because {name} has no score that edge features could add to, got {edge_dim}"
+        )
+    own = None if coefficients.lin_edge is None else coefficients.lin_edge.in_channels
+    if own != edge_dim:
+        raise ValueError(f"edge_dim: expected {own}, with which the given {name} was built, got {edge_dim}")
