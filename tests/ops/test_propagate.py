@@ -314,6 +314,7 @@ def test_bad_arguments_of_propagate_are_named(change, error, message):
         ({"att": torch.ones(4, 7)}, r"att: expected shape \[2K, 8\], got \[4, 7\]"),
         ({"att": torch.ones(3, 8)}, "att: expected shape"),
         ({"att": torch.ones(6, 8)}, "att: expected shape"),
+        ({"att": torch.ones(0, 8)}, r"att: expected shape \[2K, K·C\] with K·C = 8, got \[0, 8\]"),
         ({"edge": torch.ones(14, 3)}, r"edge: expected shape \[14, 2\], got \[14, 3\]"),
         ({"bias": torch.ones(5)}, r"bias: expected shape \[4\], got \[5\]"),
         ({"x": torch.ones(7, 3)}, r"x: expected shape \[6, F\], got \[7, 3\]"),

@@ -16,7 +16,6 @@ __all__ = [
     "propagate",
     "propagate_tanh",
     "separable_alpha",
-    "unchecked_lmgc",
     "use_reference",
 ]
 
@@ -125,7 +124,7 @@ def lmgc(
     _check_rows("weight", weight, ("K·C", x.size(1)), graph)
     _check_rows("att", att, ("2K", weight.size(0)), graph)
     heads = att.size(0) // 2
-    if 2 * heads != att.size(0) or weight.size(0) % heads:
+    if heads < 1 or 2 * heads != att.size(0) or weight.size(0) % heads:
         raise ValueError(f"att: expected shape [2K, K·C] with K·C = {weight.size(0)}, got {list(att.shape)}")
     if edge is not None:
         _check_rows("edge", edge, (graph.num_edges, heads), graph)
