@@ -47,7 +47,7 @@ class LMGConv(MessagePassing):
             bipartite graph.
         out_channels: size of each output (of each graph's part with ``combine="concat"``).
         heads: the number K of computational graphs. ``"gcn"``, ``"fagcn"``, ``"acm"``, ``"gated"`` and ``"sheaf"``
-            have a K of their own: they take the default 4 for it and refuse any other value.
+            fix K themselves: they ignore the default 4 and refuse every value that is neither 4 nor theirs.
         coefficients: ``"lmgc"`` (the paper's eq. 12), ``"gcn"``, ``"gat"``, ``"gatv2"``, ``"fagcn"``, ``"acm"``,
             ``"gated"``, ``"sheaf"``, ``"free"``, or a `Coefficients` module, which then decides K.
         combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
