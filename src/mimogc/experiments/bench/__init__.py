@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from mimogc.experiments import universality_speed
-from mimogc.experiments.bench import layer, nodes, zinc
+from mimogc.experiments.bench import layer, nodes, universality, zinc
 from mimogc.ops import backend
 
 
@@ -24,11 +23,11 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
     }
     document["layer"] = layer.run(say)
     say("universality: training steps of one run per second, one run at a time → all together")
-    speeds = universality_speed.measure()
+    speeds = universality.measure()
     for speed in speeds:
         say(f"  {speed.method:8s} {speed.naive:10,.0f} → {speed.batched:10,.0f}   {speed.ratio:5.1f} times")
     document["universality"] = {speed.method: speed.ratio for speed in speeds}
-    document["universality"]["all"] = universality_speed.overall(speeds)
+    document["universality"]["all"] = universality.overall(speeds)
     say(f"  whole table {document['universality']['all']:.1f} times")
     document["nodes"] = nodes.run(say)
     document["zinc12k"] = zinc.run(say)

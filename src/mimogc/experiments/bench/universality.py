@@ -14,6 +14,7 @@ from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import add_self_loops, degree
 
 from mimogc.experiments.batched import METHODS, Batched, Problem, train
+from mimogc.experiments.bench.naive import NaiveLMGC
 from mimogc.experiments.universality import (
     CHANNELS,
     LEARNING_RATES,
@@ -143,20 +144,13 @@ class PlainACM(MessagePassing):  # type: ignore[misc]
         return norm.unsqueeze(-1) * x_j
 
 
-class PlainLMGC(MessagePassing):  # type: ignore[misc]
-    def __init__(self, heads: int = 4) -> None:
-        super().__init__(aggr="add", node_dim=0)
-        self.heads = heads
-        self.lin = Linear(CHANNELS, heads * CHANNELS, bias=False)
-        self.score = Linear(2 * heads * CHANNELS, heads, bias=False)
+class PlainLMGC(NaiveLMGC):
+    def __init__(self) -> None:
+        super().__init__(CHANNELS, CHANNELS, bias=False)
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Any:
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         edge_index, _ = add_self_loops(edge_index, num_nodes=x.size(0))
-        return self.propagate(edge_index, h=self.lin(x))
-
-    def message(self, h_i: Tensor, h_j: Tensor) -> Tensor:
-        alpha = torch.tanh(self.score(F.leaky_relu(torch.cat([h_i, h_j], dim=-1), 0.2)))
-        return (alpha.unsqueeze(-1) * h_j.view(-1, self.heads, CHANNELS)).sum(1)
+        return super().forward(x, edge_index)
 
 
 class PlainMIMO(Module):

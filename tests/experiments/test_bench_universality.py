@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from mimogc.experiments.bench.universality import Speed, measure, overall, plain_layer
 from mimogc.experiments.universality import STUDY, initial_layer, problem
-from mimogc.experiments.universality_speed import Speed, measure, overall, plain_layer
 
 
 def copy_weights(plain: Any, layer: Any, method: str) -> float:
@@ -25,13 +25,12 @@ def copy_weights(plain: Any, layer: Any, method: str) -> float:
             plain.lin_l.weight.copy_(layer.lin.weight)
             plain.att.copy_(layer.coefficients.att)
             return 4.0  # PyG takes the mean over the heads
-        else:
+        elif method == "fagcn":
             plain.lin.weight.copy_(layer.lin.weight)
-            if method == "fagcn":
-                score = [layer.coefficients.att_dst.weight, layer.coefficients.att_src.weight]
-                plain.score.weight.copy_(torch.cat(score, dim=1))
-            else:
-                plain.score.weight.copy_(torch.cat(layer.coefficients.att.chunk(2), dim=1))
+            score = [layer.coefficients.att_dst.weight, layer.coefficients.att_src.weight]
+            plain.score.weight.copy_(torch.cat(score, dim=1))
+        else:
+            plain.copy_from(layer)
     return 1.0
 
 
