@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mimogc.report.numbers import difference, duration, mean_std
+from mimogc.report.numbers import difference, mean_std
 
 
 @pytest.mark.parametrize(
@@ -38,17 +38,3 @@ def test_mean_std(mean: float, std: float, decimals: int, text: str) -> None:
 )
 def test_difference_is_ours_minus_theirs(ours: float, theirs: float, decimals: int, text: str) -> None:
     assert difference(ours, theirs, decimals) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "less than a second"),
-        (42.4, "42 s"),
-        (200, "3 min 20 s"),
-        (59.7, "1 min 0 s"),
-        (18_725, "5 h 12 min"),
-    ],
-)
-def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

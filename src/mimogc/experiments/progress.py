@@ -88,7 +88,8 @@ class Display:
         since, before = self.pace = self.pace or (now, fraction)
         left = ""
         if not last and fraction - before > 0.01:
-            left = f"about {duration((now - since) * (1 - fraction) / (fraction - before))} left"
+            seconds = (now - since) * (1 - fraction) / (fraction - before)
+            left = f"about {duration(max(1, seconds))} left"
         runs = f"{self.done}/{self.total} runs"
         if self.console.is_terminal:
             text = escape(self.current)
@@ -109,7 +110,11 @@ def _values(metrics: Mapping[str, float]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``seconds`` as people say it."""
+    """``42 s``, ``3 min 20 s``, ``5 h 12 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if hours:
+        return f"{hours} h {minutes} min"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s" if rest else "less than a second"

@@ -10,14 +10,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn import Module
 
 from mimogc.experiments.batched import METHODS, Problem, train
+from mimogc.experiments.random_graph import connected_graph
 from mimogc.experiments.run import Outcome, Record, Run, Scalar, hparams
+from mimogc.experiments.selection import cell_of
 from mimogc.experiments.study import Cell, Context, Options, Study, UsageError
-from mimogc.graph import Graph
 from mimogc.nn import GINLayer, LMGConv, MIMOConv
 from mimogc.spectral import fourier_basis, mimo_convolution
 from mimogc.theory import universal_filter
@@ -52,13 +52,9 @@ SETTINGS = {
 def problem(nodes: int, seed: int) -> Problem:
     """A connected Erdős–Rényi graph and X, Y ~ N(0, 1). It depends on the size and the seed and on nothing else."""
     random = np.random.default_rng([seed, nodes])
-    while True:
-        upper = np.triu(random.random((nodes, nodes)) < EDGE_PROBABILITY, 1)
-        adjacency = upper | upper.T
-        if connected_components(adjacency, directed=False)[0] == 1:
-            break
+    graph = connected_graph(nodes, EDGE_PROBABILITY, random)
     x, y = (torch.from_numpy(random.standard_normal((nodes, CHANNELS))).float() for _ in range(2))
-    return Problem(Graph.from_edge_index(torch.from_numpy(np.array(adjacency.nonzero())), nodes), x, y)
+    return Problem(graph, x, y)
 
 
 def initial_layer(method: str, nodes: int, seed: int) -> Module:
@@ -165,7 +161,7 @@ class Universality(Study):
         Of what is stored for a cell the longest training counts, and of that what has the most seeds.
         """
         chosen: list[Record] = []
-        for _, cell in groupby(sorted(records, key=_cell), key=_cell):
+        for _, cell in groupby(sorted(records, key=cell_of), key=cell_of):
             by_hparams = sorted(cell, key=lambda record: record.run.hparams)
             trials: list[list[Record]] = [
                 list(group) for _, group in groupby(by_hparams, key=lambda record: record.run.hparams)
@@ -176,7 +172,7 @@ class Universality(Study):
 
     def aggregate(self, records: Sequence[Record]) -> list[Cell]:
         cells = []
-        for key, group in groupby(self.select(records), key=_cell):
+        for key, group in groupby(self.select(records), key=cell_of):
             repeats = list(group)
             errors = np.array([record.outcome.metrics["mse"] for record in repeats])
             std = float(errors.std(ddof=1)) if len(errors) > 1 and np.isfinite(errors).all() else math.nan
@@ -188,10 +184,6 @@ class Universality(Study):
 
 def _steps(run: Run) -> int:
     return int(dict(run.hparams)["steps"])
-
-
-def _cell(record: Record) -> tuple[str, str, str]:
-    return record.run.dataset, record.run.method, record.run.variant
 
 
 def _rank(trial: list[Record]) -> tuple[float, ...]:

@@ -120,10 +120,10 @@ class MoleculeStudy(Study):
 
     def select(self, records: Sequence[Record]) -> list[Record]:
         """For each cell all seeds of the setting with the lowest mean validation error."""
-        return [record for cell in _cells(records) for record in best_setting(cell, "val_mae")]
+        return [record for cell in _cells(records) for record in best_records(cell, "val_mae")]
 
     def aggregate(self, records: Sequence[Record]) -> list[Cell]:
-        cells = [_cell(best_setting(cell, "val_mae"), "test_mae") for cell in _cells(records)]
+        cells = [_cell(best_records(cell, "val_mae"), "test_mae") for cell in _cells(records)]
         return sorted(cells, key=self._place)
 
     def _place(self, cell: Cell) -> tuple[object, ...]:
@@ -173,7 +173,7 @@ class Zinc(MoleculeStudy):
         """For each cell the seeds of both selected settings; those that validation selected come first."""
         chosen: dict[str, Record] = {}
         for cell in _cells(self._shown(records)):
-            both = best_setting(cell, "val_mae") + best_setting(cell, "train_mae")
+            both = best_records(cell, "val_mae") + best_records(cell, "train_mae")
             chosen.update((record.run.id, record) for record in both)
         return list(chosen.values())
 
@@ -181,9 +181,9 @@ class Zinc(MoleculeStudy):
         """Train error, test error and seconds per epoch; also of ZINC12k, from the records of its own study."""
         cells = []
         for cell in _cells(self._shown(records)):
-            validated = best_setting(cell, "val_mae")
+            validated = best_records(cell, "val_mae")
             cells += [
-                _cell(best_setting(cell, "train_mae"), "train_mae"),
+                _cell(best_records(cell, "train_mae"), "train_mae"),
                 _cell(validated, "test_mae"),
                 _cell(validated, "seconds_per_epoch"),
             ]
@@ -205,7 +205,7 @@ def _extent(record: Record) -> tuple[Scalar, Scalar]:
     return values["molecules"], values["epochs"]
 
 
-def best_setting(cell: Sequence[Record], metric: str) -> list[Record]:
+def best_records(cell: Sequence[Record], metric: str) -> list[Record]:
     """The records of the setting with the lowest mean of the metric, among the settings with most seeds."""
     settings: dict[HParams, list[Record]] = {}
     for record in cell:

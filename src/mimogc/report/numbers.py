@@ -1,4 +1,4 @@
-"""Numbers as a person writes them: mean ± std, a signed difference, a duration."""
+"""Numbers as a person writes them: mean ± std, a signed difference."""
 
 import math
 
@@ -45,15 +45,3 @@ def power(exponent: int) -> str:
 
 def not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "∞" if value > 0 else f"{MINUS}∞"
-
-
-def duration(seconds: float) -> str:
-    """``42 s``, ``3 min 20 s``, ``5 h 12 min``."""
-    whole = round(seconds)
-    if whole < 1:
-        return "less than a second"
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -11,10 +11,10 @@ import jinja2
 
 import mimogc
 from mimogc.experiments import registry
+from mimogc.experiments.progress import duration
 from mimogc.experiments.run import Record
 from mimogc.experiments.store import Store
 from mimogc.experiments.study import Study
-from mimogc.report import numbers
 from mimogc.report.comparison import SideTable
 from mimogc.report.curves import Figure, standalone
 from mimogc.report.gallery import gallery
@@ -129,7 +129,7 @@ def _render(template: str, **facts: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["duration"] = numbers.duration
+    environment.filters["duration"] = duration
     environment.filters["label"] = label
     environment.filters["line"] = lambda text: " ".join(text.replace("|", "\\|").split())
     return environment.get_template(template).render(**facts)

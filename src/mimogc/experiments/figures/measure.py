@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.nn import GCNConv
 
+from mimogc.experiments.random_graph import connected_graph
 from mimogc.graph import Graph
 from mimogc.nn import GINLayer, LMGConv, MIMOConv, PolynomialConv
 from mimogc.nn.coefficients import Free
@@ -56,12 +56,7 @@ DEPTH_WIDTH = 16
 @functools.lru_cache(maxsize=4)
 def synthetic_graph(nodes: int, probability: float, seed: int = 0) -> Graph:
     """A connected undirected Erdős–Rényi graph, the same on every machine."""
-    random = np.random.default_rng([seed, nodes])
-    while True:
-        upper = np.triu(random.random((nodes, nodes)) < probability, 1)
-        adjacency = upper | upper.T
-        if connected_components(adjacency, directed=False)[0] == 1:
-            return Graph.from_edge_index(torch.from_numpy(np.array(adjacency.nonzero())), nodes)
+    return connected_graph(nodes, probability, np.random.default_rng([seed, nodes]))
 
 
 def layer_of(method: str, width: int, graph: Graph, loops: bool) -> torch.nn.Module:
