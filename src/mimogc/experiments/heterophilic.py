@@ -110,7 +110,7 @@ class Heterophilic(Study):
     def follow_up(self, options: Options, records: Sequence[Record]) -> list[Run]:
         if not self._has_grid(options):
             return []
-        selected = {(cell_of(record), record.run.hparams): record.run for record in self.select(records)}
+        selected = dict.fromkeys((cell_of(record), record.run.hparams) for record in self.select(records))
         repeats: list[Run] = []
         for (dataset, method, variant), values in selected:
             chosen = dict(values)

@@ -12,7 +12,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import add_self_loops
 
-from mimogc.data import DataError, Molecules, load_molecules
+from mimogc.data import DataError, load_molecules
 from mimogc.experiments.bench.naive import NaiveLMGC
 from mimogc.experiments.graph_training import BATCH_SIZE, CLIP, FlatAdamW, Task, train_epoch
 from mimogc.experiments.zinc_models import regressor, width
@@ -54,17 +54,10 @@ class PlainRegressor(torch.nn.Module):
             mine.copy_from(theirs)
 
 
-def plain_epoch(
-    model: torch.nn.Module, optimiser: torch.optim.Optimizer, molecules: Molecules, order: Tensor
-) -> float:
-    """`train_epoch` as one would first write it: PyG's loader, the loss read at every step."""
-    dataset = [molecules.data(int(molecule)) for molecule in order]
-    return _plain_steps(model, optimiser, DataLoader(dataset, BATCH_SIZE), order.size(0))
-
-
-def _plain_steps(
+def plain_steps(
     model: torch.nn.Module, optimiser: torch.optim.Optimizer, loader: Any, molecules: int
 ) -> float:
+    """`train_epoch` as one would first write it: PyG's loader, the loss read at every step."""
     total = 0.0
     for data in loader:
         optimiser.zero_grad()
@@ -89,7 +82,7 @@ def _plain_turn(task: Task, order: Tensor) -> Turn:
     optimiser = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.0)
     # The objects exist before the clock starts, as a dataset in memory would; collating is the loader's work.
     loader = DataLoader([task.molecules.data(int(molecule)) for molecule in order], BATCH_SIZE, shuffle=True)
-    return lambda: _plain_steps(model, optimiser, loader, order.size(0))
+    return lambda: plain_steps(model, optimiser, loader, order.size(0))
 
 
 def seconds_per_epoch(rounds: int = ROUNDS, steps: int = STEPS) -> dict[str, float]:
