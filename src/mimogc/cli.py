@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mimogc.cli_data import data
+from mimogc.cli_options import DEFAULT_STORE, JsonOption, StoreOption, check_store, names, number
+
 if TYPE_CHECKING:
     from mimogc.experiments.run import Record
     from mimogc.experiments.study import Options, Study
 
-DEFAULT_STORE = Path("results/runs.db")
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -23,13 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-data = typer.Typer(help="The datasets: what they are, and where their files are.", no_args_is_help=True)
 app.add_typer(data, name="data")
-
-StoreOption = Annotated[Path, typer.Option("--store", metavar="PATH", help="The SQLite file of results.")]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout, all else on stderr.")
-]
 
 
 def main() -> None:
@@ -122,16 +118,16 @@ def reproduce(
         )
     loaded = registry.load(study)
     options = Options(
-        methods=_names(methods),
-        datasets=_names(datasets),
-        variants=_names(variants),
-        lrs=tuple(_number("--lr", text) for text in _names(lr)),
+        methods=names(methods),
+        datasets=names(datasets),
+        variants=names(variants),
+        lrs=tuple(number("--lr", text) for text in names(lr)),
         seeds=seeds,
         quick=quick,
         paper_hparams=paper_hparams,
         extras=parse_extras(loaded, context.args, list(reproduce.__annotations__)),
     )
-    _check_store(store, create=not dry_run)
+    check_store(store, create=not dry_run)
     if dry_run:
         return _dry_run(loaded, options, store, as_json)
     return _reproduce(study, loaded, options, store, jobs, cluster, as_json)
@@ -183,30 +179,6 @@ def _dry_run(study: "Study", options: "Options", store: Path, as_json: bool) -> 
     return 0
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _number(option: str, text: str) -> float:
-    from mimogc.experiments.study import UsageError
-
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{option} must be a number; got {text!r}") from None
-
-
-def _check_store(store: Path, create: bool) -> None:
-    from mimogc.experiments.study import UsageError
-
-    if store == DEFAULT_STORE and create:
-        store.parent.mkdir(exist_ok=True)
-    if store.is_dir():
-        raise UsageError(f"--store must be a file; {store} is a folder")
-    if store != DEFAULT_STORE and not store.parent.is_dir():
-        raise UsageError(f"--store: there is no folder {store.parent}")
-
-
 @app.command(epilog="Example: mimogc report --output report")
 def report(
     store: StoreOption = DEFAULT_STORE,
@@ -219,7 +191,7 @@ def report(
     from mimogc.experiments import present
     from mimogc.report import write_report
 
-    _check_store(store, create=False)
+    check_store(store, create=False)
     page = write_report(store, output)
     if as_json:
         print(present.as_json({"store": str(store), "report": str(page)}))
@@ -237,52 +209,6 @@ def methods(as_json: JsonOption = False) -> None:
         print(present.as_json(present.methods_document(studies)))
     else:
         present.methods(studies)
-
-
-@data.command("list", epilog="Example: mimogc data list")
-def list_(as_json: JsonOption = False) -> None:
-    """The datasets with their statistics."""
-    from dataclasses import asdict
-
-    from mimogc.data.catalog import list_datasets
-    from mimogc.experiments import present
-
-    rows = [asdict(entry) for entry in list_datasets()]
-    if as_json:
-        print(present.as_json({"datasets": rows}))
-    else:
-        columns = ("name", "metric", "splits", "graphs", "nodes", "edges", "features", "classes", "bytes")
-        present.table([{column: row[column] for column in columns} for row in rows])
-
-
-@data.command(epilog="Example: mimogc data verify texas,zinc12k")
-def verify(
-    names: Annotated[
-        str, typer.Argument(metavar="[LIST]", help="Only these datasets, comma-separated.")
-    ] = "",
-    as_json: JsonOption = False,
-) -> int:
-    """Where each file of the datasets was found, and whether it is the right one.
-
-    Fails if a file is altered, or if a file of a dataset that was named is missing.
-    """
-    from dataclasses import asdict
-
-    from mimogc.data.catalog import list_datasets
-    from mimogc.data.catalog import verify as verify_files
-    from mimogc.experiments import present
-    from mimogc.experiments.study import known
-
-    available = [entry.name for entry in list_datasets()]
-    files = verify_files([known("dataset", name, available) for name in _names(names)])
-    wrong = [row for row in files if row.state == "altered" or (names and row.state == "missing")]
-    if as_json:
-        print(present.as_json({"files": [asdict(row) for row in files], "ok": not wrong}))
-    else:
-        present.table(
-            [{"dataset": f.dataset, "file": f.file, "found": f.found, "state": f.state} for f in files]
-        )
-    return 1 if wrong else 0
 
 
 @app.command(epilog="Example: mimogc bench --json")

@@ -1,0 +1,39 @@
+"""What the commands share: options, and how their values are read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_STORE = Path("results/runs.db")
+StoreOption = Annotated[Path, typer.Option("--store", metavar="PATH", help="The SQLite file of results.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, all else on stderr.")
+]
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The names in a list separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def number(option: str, text: str) -> float:
+    """The number that an option was given."""
+    from mimogc.experiments.study import UsageError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option} must be a number; got {text!r}") from None
+
+
+def check_store(store: Path, create: bool) -> None:
+    """Refuse what can be no store; with `create` make the folder of the default one."""
+    from mimogc.experiments.study import UsageError
+
+    if store == DEFAULT_STORE and create:
+        store.parent.mkdir(exist_ok=True)
+    if store.is_dir():
+        raise UsageError(f"--store must be a file; {store} is a folder")
+    if store != DEFAULT_STORE and not store.parent.is_dir():
+        raise UsageError(f"--store: there is no folder {store.parent}")
