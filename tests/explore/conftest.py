@@ -1,5 +1,5 @@
-"""The browser of the report's tests serves here too."""
+"""The browser for the tests of the page."""
 
-from report.conftest import browser
+from browser import browser
 
 __all__ = ["browser"]

@@ -1,20 +1,18 @@
 """A store with results to report on, and a real browser to look at the page with."""
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
+from browser import browser
 from mimogc.experiments.run import Record
 from mimogc.experiments.store import Store
 
-sys.path.insert(0, str(Path(__file__).parent))  # for stored_results
+__all__ = ["browser", "make_store"]
 
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+sys.path.insert(0, str(Path(__file__).parent))  # for stored_results
 
 
 @pytest.fixture
@@ -28,33 +26,3 @@ def make_store(tmp_path: Path) -> Callable[[Sequence[Record]], Path]:
         return path
 
     return make
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    """Headless Chromium. Without one a test is skipped; with CI=true that is a failure."""
-    missing = [str(path) for path in (CHROMIUM, DRIVER) if not path.exists()]
-    if missing:
-        reason = f"no {' and no '.join(missing)}: apt-get install chromium chromium-driver"
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",  # Chromium does not run as root otherwise
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--no-first-run",
-        "--hide-scrollbars",
-        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    yield driver
-    driver.quit()
