@@ -182,11 +182,12 @@ class GraphRegressor(torch.nn.Module):
         if encoding == "lappe":
             self.encoder = LaplacianEncoder()
         elif encoding == "rwse":
-            self.encoder = torch.nn.Linear(steps, LAPLACIAN)
+            # Return probabilities of long walks are small and vary little: each is brought to unit scale first.
+            self.encoder = torch.nn.Sequential(torch.nn.BatchNorm1d(steps), torch.nn.Linear(steps, LAPLACIAN))
         self.layers = torch.nn.ModuleList(
             convolution(method, channels, heads, residual, bonds=bonds) for _ in range(layers)
         )
-        if residual and not batch_norm:
+        if residual:
             _start_as_mean(self.layers)
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
@@ -225,7 +226,8 @@ def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
     """Divide the initial W^(k) by K, so that the sum over the graphs starts at the scale of their mean.
 
     Added to their inputs, sums of K graphs would grow from layer to layer: with 10 layers of LMGC the first
-    predictions would be off by 10⁴. Without residual connections the same start would make the signal vanish, since
+    predictions would be off by 10⁴. With batch norm, which brings the sums back to scale, smaller scores still help:
+    tanh is not saturated at the start. Without residual connections the same start would make the signal vanish, since
     the coefficients tanh(…) are small where the features are.
     """
     with torch.no_grad():
