@@ -34,3 +34,26 @@ def test_a_failure_ends_all_processes(torchrun: list[str]) -> None:
     )
     assert done.returncode == 1
     assert "RuntimeError: asked to fail" in done.stderr
+
+
+ALONE_AT_THE_END = """
+import os
+import torch
+from mimogc.experiments import ranks
+with ranks.group():
+    torch.distributed.all_reduce(torch.ones(()))
+    weight = torch.ones(3, requires_grad=True)
+    weight.sum().backward()
+    torch.optim.Adam([weight]).step()
+names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+assert not [name for name in names if "gloo" in name], names
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc to see threads in")
+def test_no_thread_outlives_the_group(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(ALONE_AT_THE_END)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launcher, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

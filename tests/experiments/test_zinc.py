@@ -107,7 +107,8 @@ class TestPlan:
         assert model.bonds
         assert model.residual
         assert isinstance(model.norms[0], torch.nn.BatchNorm1d)
-        assert isinstance(model.encoder, torch.nn.Linear)
+        assert isinstance(model.encoder, torch.nn.Sequential)
+        assert [type(part).__name__ for part in model.encoder] == ["BatchNorm1d", "Linear"]
 
     def test_edge_features_and_encodings_are_variants_of_their_own(self) -> None:
         found = runs(variants=("basic",), seeds=1, extras=(("edge_features", True), ("pe", "rwse")))

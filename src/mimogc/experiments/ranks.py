@@ -25,6 +25,10 @@ def group() -> Iterator[None]:
         yield
         return
     import torch
+
+    # Optimisers import this at their first step. Imported while there is a group, it keeps the group's threads alive,
+    # and one that outlives the interpreter aborts the process.
+    import torch._dynamo
     from torch import distributed
 
     distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
