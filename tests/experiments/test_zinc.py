@@ -173,14 +173,18 @@ class TestTraining:
         adam = torch.optim.AdamW(models[1].parameters(), lr=0.1, weight_decay=0.0)
         for scale in (100.0, 1.0, 1e-3):  # clipped, clipped, not clipped
             x = scale * torch.randn(8, 5)
+            flat.forget()
+            models[1].zero_grad()
             for model in models:
-                model.zero_grad()
                 model(x).square().mean().backward()
             torch.nn.utils.clip_grad_norm_(models[1].parameters(), 1.0)
             flat.step()
             adam.step()
             torch.testing.assert_close(models[0].weight, models[1].weight)
             torch.testing.assert_close(models[0].bias, models[1].bias)
+        models[0].zero_grad()
+        with pytest.raises(RuntimeError, match="forget"):
+            flat.step()
 
     def test_cosine_falls_from_lr_to_zero(self) -> None:
         rates = [cosine(0.1, epoch, 10) for epoch in range(11)]

@@ -53,32 +53,46 @@ class Task:
 class FlatAdamW:
     """AdamW without weight decay and with clipped gradients, on all weights of a model as one vector.
 
-    The weights become views of that vector, so that clipping and the update are a handful of calls whatever the
-    number of layers, and none of them waits for a device.
+    The weights and their gradients become views of one vector each, so that clipping and the update are a handful of
+    calls whatever the number of layers, and none of them waits for a device.
     """
 
     def __init__(self, model: torch.nn.Module, lr: float) -> None:
-        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
-        self.vector = torch.nn.Parameter(torch.cat([weight.detach().flatten() for weight in self.weights]))
-        self.vector.grad = torch.zeros_like(self.vector)
-        parts = self.vector.detach().split([weight.numel() for weight in self.weights])
-        for weight, part in zip(self.weights, parts, strict=True):
-            weight.data = part.view_as(weight)
-        self.adam = torch.optim.AdamW([self.vector], lr=lr, weight_decay=0.0, fused=True)
-
-    def set_lr(self, lr: float) -> None:
-        self.adam.param_groups[0]["lr"] = lr
+        weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.lr = lr
+        self.vector = torch.cat([weight.detach().flatten() for weight in weights])
+        self.gradient = torch.zeros_like(self.vector)
+        sizes = [weight.numel() for weight in weights]
+        self.views = []
+        parts = zip(weights, self.vector.split(sizes), self.gradient.split(sizes), strict=True)
+        for weight, values, gradient in parts:
+            weight.data = values.view_as(weight)
+            weight.grad = gradient.view_as(weight)
+            self.views.append((weight, weight.grad))
+        self.mean, self.square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
+        self.steps = torch.zeros((), device=self.vector.device)
 
     def forget(self) -> None:
-        """Drop the gradients, before those of the next batch are computed."""
-        for weight in self.weights:
-            weight.grad = None
+        """Set the gradients to zero, before those of the next batch are added."""
+        self.gradient.zero_()
 
     def step(self) -> None:
-        gradient: Any = self.vector.grad
-        torch.cat([weight.grad.flatten() for weight in self.weights if weight.grad is not None], out=gradient)
-        gradient.mul_((CLIP / (gradient.norm() + 1e-6)).clamp_(max=1.0))  # as torch's clip_grad_norm_
-        self.adam.step()
+        if any(weight.grad is not view for weight, view in self.views):
+            raise RuntimeError("gradients: expected the optimiser's own; drop them with forget(), not zero_grad()")
+        self.gradient.mul_((CLIP / (torch.linalg.vector_norm(self.gradient) + 1e-6)).clamp_(max=1.0))
+        self.steps += 1
+        # What torch.optim.AdamW(fused=True) calls in the end, without the way there.
+        torch._fused_adamw_(
+            [self.vector], [self.gradient], [self.mean], [self.square], [], [self.steps], lr=self.lr, beta1=0.9,
+            beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for name, value in self.state_dict().items():
+            value.copy_(state[name])
 
 
 @dataclass
@@ -138,7 +152,7 @@ def train(
     optimiser = FlatAdamW(model, lr)
     replica: torch.nn.Module = DistributedDataParallel(model) if ranks.size() > 1 else model
     shuffle = torch.Generator().manual_seed(seed)
-    parts: dict[str, Any] = {"model": model, "optimiser": optimiser.adam, "shuffle": shuffle}
+    parts: dict[str, Any] = {"model": model, "optimiser": optimiser, "shuffle": shuffle}
     history, done = History(), 0
     state = _agreed(load_checkpoint(checkpoint) if ranks.rank() == 0 else None)
     if state is not None:
@@ -148,7 +162,7 @@ def train(
     before = history.seconds
     while done < epochs and not history.diverged:
         began = time.perf_counter()
-        optimiser.set_lr(cosine(lr, done, epochs))
+        optimiser.lr = cosine(lr, done, epochs)
         order = task.train[torch.randperm(task.train.size(0), generator=shuffle).to(place)]
         history.losses.append(train_epoch(replica, optimiser, task, order, model.add_self_loops))
         history.times.append(time.perf_counter() - began)
