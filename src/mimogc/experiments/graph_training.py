@@ -78,7 +78,9 @@ class FlatAdamW:
 
     def step(self) -> None:
         if any(weight.grad is not view for weight, view in self.views):
-            raise RuntimeError("gradients: expected the optimiser's own; drop them with forget(), not zero_grad()")
+            raise RuntimeError(
+                "gradients: expected the optimiser's own; drop them with forget(), not zero_grad()"
+            )
         self.gradient.mul_((CLIP / (torch.linalg.vector_norm(self.gradient) + 1e-6)).clamp_(max=1.0))
         self.steps += 1
         # What torch.optim.AdamW(fused=True) calls in the end, without the way there.

@@ -17,7 +17,7 @@ from mimogc.nn import layout
 from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
 from mimogc.nn.coefficients.base import Scored
 from mimogc.nn.inputs import as_graph, check_features, unpacked
-from mimogc.ops import propagate_tanh, unchecked_lmgc
+from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class LMGConv(MessagePassing):
         edge_dim: size of the edge features, which add a term to the score.
         bias: whether to add a learnable bias.
         dropout: probability of dropping a coefficient in training.
+        act: ``"gelu"`` to activate the output, which lmgc's kernel does on its way, or None.
 
     Shapes:
         - **input:** ``x [N, F]`` or a pair ``([N_s, F_s], [N_t, F_t])``; ``edge_index [2, E]``, a PyG `EdgeIndex`, a
@@ -77,8 +78,10 @@ class LMGConv(MessagePassing):
         edge_dim: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        act: str | None = None,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
+        check_act(act)
         if combine not in layout.COMBINE:
             raise ValueError(f"combine: expected one of {', '.join(layout.COMBINE)}, got {combine!r}")
         if not 0.0 <= dropout < 1.0:
@@ -103,6 +106,7 @@ class LMGConv(MessagePassing):
         self.add_self_loops = add_self_loops
         self.edge_dim = edge_dim
         self.dropout = dropout
+        self.act = act
         rows, channels = self.coefficients.map_shape(out_channels)
         source, target = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
         self.lin = Linear(source, rows * channels, bias=False, weight_initializer="glorot")
@@ -142,6 +146,7 @@ class LMGConv(MessagePassing):
             out = layout.aggregate(self.coefficients.layout, self.combine, alpha, h, graph)
         if self.bias is not None:
             out = out + self.bias
+        out = activated(out, self.act)
         if not return_attention_weights:
             return out
         if isinstance(edge_index, Graph):
@@ -160,7 +165,7 @@ class LMGConv(MessagePassing):
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
-        """The layer as a linear map, with its coefficients frozen at x, without bias and dropout."""
+        """The layer as a linear map, with its coefficients frozen at x, without bias, activation and dropout."""
         sides = self._sides(x)
         own = self.graph(sides, graph)
         alpha = self.coefficients(sides, self._maps(sides), own)
@@ -232,17 +237,16 @@ class LMGConv(MessagePassing):
         edge = coefficients.edge_term(graph)
         bias, mean = self.bias, self.combine == "mean"
         if x[0] is x[1] and self.lin_dst is None:
-            inner = None if mean else bias
-            slope = coefficients.negative_slope
-            out = unchecked_lmgc(x[0], self.lin.weight, coefficients.att, graph, slope, edge, inner)
+            weight, att, slope = self.lin.weight, coefficients.att, coefficients.negative_slope
             if not mean:
-                return out
+                return unchecked_lmgc(x[0], weight, att, graph, slope, edge, bias, self.act)
+            out = unchecked_lmgc(x[0], weight, att, graph, slope, edge, None, None)
         else:
             h = self._maps(x)
             s, t = coefficients.scores(h)
             out = propagate_tanh(s, t, h[0], graph, edge)
         out = out / self.heads if mean else out
-        return out if bias is None else out + bias
+        return activated(out if bias is None else out + bias, self.act)
 
     def _looked_at(self) -> bool:
         """Whether someone looks at the messages: an explainer or a hook."""

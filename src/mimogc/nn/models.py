@@ -189,6 +189,9 @@ class GraphRegressor(torch.nn.Module):
         )
         if residual:
             _start_as_mean(self.layers)
+        for layer in self.layers:
+            if isinstance(layer, LMGConv) and not batch_norm:
+                layer.act = "gelu"
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -202,7 +205,9 @@ class GraphRegressor(torch.nn.Module):
         graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
         outputs = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            out = F.gelu(norm(layer(h, graph)))
+            out = layer(h, graph)
+            if getattr(layer, "act", None) is None:  # else the layer has activated its output itself
+                out = F.gelu(norm(out))
             h = out + h if self.residual else out
             outputs.append(h)
         if self.jumping_knowledge:

@@ -105,8 +105,9 @@ def lmgc(
     slope: float = 0.2,
     edge: Tensor | None = None,
     bias: Tensor | None = None,
+    act: str | None = None,
 ) -> Tensor:
-    """The paper's layer (eq. 12) as one function of x: transform, scores, the sum over K graphs, bias.
+    """The paper's layer (eq. 12) as one function of x: transform, scores, the sum over K graphs, bias, activation.
 
     Args:
         x: ``[N, F]`` features.
@@ -116,10 +117,12 @@ def lmgc(
         slope: of the LeakyReLU.
         edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
         bias: ``[C]``.
+        act: ``"gelu"`` or None.
 
     Returns:
         ``[N, C]``.
     """
+    check_act(act)
     _check_rows("x", x, (graph.num_nodes, "F"), graph)
     _check_rows("weight", weight, ("K·C", x.size(1)), graph)
     _check_rows("att", att, ("2K", weight.size(0)), graph)
@@ -134,7 +137,7 @@ def lmgc(
         for name, value in (("weight", weight), ("att", att), ("edge", edge), ("bias", bias)):
             if value is not None and value.dtype != x.dtype:
                 raise TypeError(f"{name}: expected {x.dtype} like x, got {value.dtype}")
-    return unchecked_lmgc(x, weight, att, graph, slope, edge, bias)
+    return unchecked_lmgc(x, weight, att, graph, slope, edge, bias, act)
 
 
 def unchecked_lmgc(
@@ -145,6 +148,7 @@ def unchecked_lmgc(
     slope: float,
     edge: Tensor | None,
     bias: Tensor | None,
+    act: str | None,
 ) -> Tensor:
     """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond."""
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
@@ -152,9 +156,19 @@ def unchecked_lmgc(
         h = torch.nn.functional.linear(x, weight)
         s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
         out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
-        return out if bias is None else out + bias
-    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope)
+        return activated(out if bias is None else out + bias, act)
+    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act is not None)
     return fused
+
+
+def check_act(act: str | None) -> None:
+    if act not in (None, "gelu"):
+        raise ValueError(f"act: expected 'gelu' or None, got {act!r}")
+
+
+def activated(out: Tensor, act: str | None) -> Tensor:
+    """GELU of `out` where `act` asks for it."""
+    return out if act is None else torch.nn.functional.gelu(out)
 
 
 def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:

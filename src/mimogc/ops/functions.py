@@ -5,6 +5,7 @@ bilinear, and the derivative of each is made of the others: so double backward w
 through these primitives when a second derivative is asked for.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -114,7 +115,7 @@ class PairScores(Function):
 
 
 class Layer(Function):
-    """The whole layer of the paper's eq. 12: transform, scores, sum and bias, in one function.
+    """The whole layer of the paper's eq. 12: transform, scores, sum, bias, and GELU if asked for, in one function.
 
     x [N, F], weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]: out = Σ_k Ã^(k) X W^(k) + bias.
     """
@@ -129,26 +130,29 @@ class Layer(Function):
         bias: Tensor | None,
         graph: Graph,
         slope: float,
+        gelu: bool,
     ) -> Tensor:
         x, att = x.contiguous(), att.contiguous()
         edge = None if edge is None else edge.contiguous()
         h = torch.nn.functional.linear(x, weight)
         if _narrow(graph, x, h):
             out, st = _narrow_layer(x, weight, att, edge, bias, graph, slope, h)
+            out, derivative = _gelu(out) if gelu else (out, None)
         else:
-            out, st = native.layer(h, att, slope, edge, bias, graph)
-        ctx.save_for_backward(x, weight, att, edge, bias, h, st)
+            out, st, derivative = native.layer(h, att, slope, edge, bias, graph, gelu)
+        ctx.save_for_backward(x, weight, att, edge, bias, h, st, derivative)
         ctx.graph, ctx.slope = graph, slope
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, weight, att, edge, bias, h, st = ctx.saved_tensors
+        x, weight, att, edge, bias, h, st, derivative = ctx.saved_tensors
         if torch.is_grad_enabled():
             out = _layer_by_parts(x, weight, att, edge, bias, ctx.graph, ctx.slope)
-            return *_second_order(out, (x, weight, att, edge, bias), g), None, None
+            out = out if derivative is None else torch.nn.functional.gelu(out)
+            return *_second_order(out, (x, weight, att, edge, bias), g), None, None, None
         needs_x, needs_weight, _, needs_edge, needs_bias, *_ = ctx.needs_input_grad
-        g = g.contiguous()
+        g = g.contiguous() if derivative is None else g * derivative
         grad_h, grad_att, grad_edge = native.layer_grad(h, att, ctx.slope, edge, st, g, ctx.graph)
         return (
             torch.mm(grad_h, weight) if needs_x else None,
@@ -156,6 +160,7 @@ class Layer(Function):
             grad_att,
             grad_edge if needs_edge else None,
             g.sum(0) if needs_bias else None,
+            None,
             None,
             None,
         )
@@ -194,6 +199,13 @@ def _narrow_layer(
         native.tanh_sum_rows(s, t, edge, x, graph, Shape.SHARED_TO_HEADS, first, rows, gathered)
         torch.mm(gathered[:rows], stacked, out=out[first : first + rows])
     return out if bias is None else out.add_(bias), st
+
+
+def _gelu(x: Tensor) -> tuple[Tensor, Tensor]:
+    """GELU(x) and its derivative, as the kernel of the layer gives them."""
+    distribution = torch.special.ndtr(x)
+    density = torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return x * distribution, distribution + x * density
 
 
 def _layer_by_parts(

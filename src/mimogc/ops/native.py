@@ -59,12 +59,12 @@ _ARGUMENTS = {
     "sum": "ipppiinpppn",
     "dot": "ipppiinpppn",
     "sum_grad": "ipppiinpppppn",
-    "tanh_sum": "iippiinppippppn",
+    "tanh_sum": "iippiinppipppppn",
     "tanh_sum_grad": "iippppiippipppppppn",
     "scores": "iiirpppn",
     "pair_scores": "ippiirppppn",
     "pair_scores_grad": "iipppppiirpppppppn",
-    "layer": "ippiirppppppn",
+    "layer": "ippiirpppppppn",
     "layer_grad": "ippppiirpppppppppn",
 }
 
@@ -141,7 +141,8 @@ def tanh_sum_rows(
     """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
     _function("tanh_sum", h.dtype)(
         first, rows, graph.rowptr.data_ptr(), graph.sources.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
-        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), None, out.data_ptr(), torch.get_num_threads(),
+        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), None, out.data_ptr(), None,
+        torch.get_num_threads(),
     )  # fmt: skip
 
 
@@ -172,17 +173,28 @@ def scores(h: Tensor, att: Tensor, slope: float) -> Tensor:
 
 
 def layer(
-    h: Tensor, att: Tensor, slope: float, edge: Tensor | None, bias: Tensor | None, graph: Graph
-) -> tuple[Tensor, Tensor]:
-    """The paper's layer from h [N, K·C]: out [N, C] and the scores st [N, 2K], targets' then sources'."""
+    h: Tensor,
+    att: Tensor,
+    slope: float,
+    edge: Tensor | None,
+    bias: Tensor | None,
+    graph: Graph,
+    gelu: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The paper's layer from h [N, K·C]: out [N, C], the scores st [N, 2K], targets' then sources', and nothing.
+
+    With `gelu`, out is GELU of it, and the derivative [N, C] of GELU is the third result.
+    """
     nodes, width = h.shape
     heads = att.size(0) // 2
     st, out = h.new_empty(nodes, 2 * heads), h.new_empty(nodes, width // heads)
+    derivative = torch.empty_like(out) if gelu else None
     _function("layer", h.dtype)(
         nodes, graph.rowptr.data_ptr(), graph.sources.data_ptr(), heads, width // heads, slope, h.data_ptr(),
-        att.data_ptr(), _pointer(edge), _pointer(bias), st.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+        att.data_ptr(), _pointer(edge), _pointer(bias), st.data_ptr(), out.data_ptr(), _pointer(derivative),
+        torch.get_num_threads(),
     )  # fmt: skip
-    return out, st
+    return out, st, derivative
 
 
 def layer_grad(

@@ -3,9 +3,11 @@
 
 #define MIMOGC_DEFINE(T, S)                                                                                            \
     void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C, T slope,         \
-                          const T* h, const T* att, const T* u, const T* bias, T* st, T* out, int32_t threads) {       \
+                          const T* h, const T* att, const T* u, const T* bias, T* st, T* out, T* derivative,           \
+                          int32_t threads) {                                                                           \
         mimogc_scores_##S(N, K * C, 2 * K, slope, h, att, st, threads);                                                \
-        mimogc_tanh_sum_##S(0, N, rowptr, col, K, C, kHeadsToSum, st, st + K, 2 * K, u, h, bias, out, threads);        \
+        mimogc_tanh_sum_##S(0, N, rowptr, col, K, C, kHeadsToSum, st, st + K, 2 * K, u, h, bias, out, derivative,      \
+                            threads);                                                                                  \
     }                                                                                                                  \
     void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
                                const int32_t* rowptr, int64_t K, int64_t C, T slope, const T* h, const T* att,         \

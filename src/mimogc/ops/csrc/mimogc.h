@@ -35,11 +35,13 @@ MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int
                                         const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,      \
                                         const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);            \
     /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;     \
-       u [E, K] may be null, and so may bias [C], which is added. kHeadsToSum writes out [N, C]; kSharedToHeads writes \
-       out [rows, K, C]. */                                                                                            \
+       u [E, K] may be null, and so may bias [C], which is added. kHeadsToSum writes out [N, C], and where derivative  \
+       [N, C] is not null, out is GELU of the sum and derivative that of GELU; kSharedToHeads writes out [rows, K, C]. \
+     */                                                                                                                \
     MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,        \
                                         int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,   \
-                                        const T* u, const T* h, const T* bias, T* out, int32_t threads);               \
+                                        const T* u, const T* h, const T* bias, T* out, T* derivative,                  \
+                                        int32_t threads);                                                              \
     /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */               \
     MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                          \
         int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
@@ -54,7 +56,7 @@ MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int
     /* The paper's layer on h [N, K, C]: st [N, 2K] = scores with att [2K, K·C], then mimogc_tanh_sum. */              \
     MIMOGC_API void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C,       \
                                      T slope, const T* h, const T* att, const T* u, const T* bias, T* st, T* out,      \
-                                     int32_t threads);                                                                 \
+                                     T* derivative, int32_t threads);                                                  \
     /* Its gradients; grad_st [N, 2K] and grad_score [E, K] are room to work in, grad_score also that of u. */         \
     MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
                                           const int32_t* rowptr, int64_t K, int64_t C, T slope, const T* h,            \
