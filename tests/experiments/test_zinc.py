@@ -382,7 +382,7 @@ class TestManyProcesses:
 def test_the_bench_measures_all_pipelines(datasets: Path) -> None:
     seconds = bench.seconds_per_epoch(rounds=1, steps=2)
     assert set(seconds) == {"lmgc", "gin", "gatv2", "plain"}
-    assert all(value > 0 for value in seconds.values())
+    assert all(0 < fastest <= median for median, fastest in seconds.values())
 
 
 def test_the_plain_model_is_the_same_model(datasets: Path) -> None:
