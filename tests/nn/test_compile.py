@@ -43,7 +43,9 @@ def test_no_graph_break(name, loops, form):
     _assert_compiles(LMGConv(6, 8, coefficients=name, add_self_loops=loops), x, graph)
 
 
-@pytest.mark.parametrize("options", [{"combine": "concat"}, {"combine": "mean"}, {"edge_dim": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"combine": "concat"}, {"combine": "mean"}, {"edge_dim": 3}, {"act": "gelu"}], ids=str
+)
 def test_no_graph_break_with(options):
     x, edge_index = torch.randn(20, 6), random_edges(20, 50)
     attributes = (torch.randn(50, 3),) if "edge_dim" in options else ()

@@ -187,6 +187,19 @@ def test_edge_features_of_the_fused_and_the_plain_path_agree(name):
     torch.testing.assert_close(layer(x, edge_index, attributes), explicit)
 
 
+@pytest.mark.parametrize("combine", ["sum", "mean", "concat"])
+@pytest.mark.parametrize("name", ["lmgc", "gcn", "gatv2"])
+def test_activated_output(name, combine):
+    x, edge_index = _case()
+    plain = _layer(name, combine=combine)
+    layer = _layer(name, combine=combine, act="gelu")
+    layer.load_state_dict(plain.state_dict())
+    expected = torch.nn.functional.gelu(plain(x, edge_index))
+    torch.testing.assert_close(layer(x, edge_index), expected)
+    torch.testing.assert_close(layer(x, edge_index, return_attention_weights=True)[0], expected)
+    torch.testing.assert_close(layer.operator(x, edge_index).weight, plain.operator(x, edge_index).weight)
+
+
 def test_dropout_of_coefficients():
     x, edge_index = _case()
     layer = _layer("lmgc", dropout=0.5)

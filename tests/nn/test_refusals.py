@@ -33,6 +33,7 @@ def _case():
         ),
         ({"dropout": 1.5}, r"dropout: expected a probability in \[0, 1\), got 1.5"),
         ({"out_channels": 0}, "out_channels: expected at least 1, got 0"),
+        ({"act": "relu"}, "act: expected 'gelu' or None, got 'relu'"),
     ],
 )
 def test_bad_options_are_named(options, message):

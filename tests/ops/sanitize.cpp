@@ -135,9 +135,20 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
         }
     std::vector<T> scores(N * 2 * K), out(N * C);
     Api<T>::layer(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), att.data(), u.data(), bias.data(),
-                  scores.data(), out.data(), threads);
+                  scores.data(), out.data(), nullptr, threads);
     expect("scores", scores, st);
     expect("layer", out, wanted);
+    std::vector<T> derivative(N * C);
+    Api<T>::layer(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), att.data(), u.data(), bias.data(),
+                  scores.data(), out.data(), derivative.data(), threads);
+    std::vector<double> slopes(N * C);
+    for (int64_t q = 0; q < N * C; q++) {
+        const double z = wanted[q], below = 0.5 * std::erfc(-z * std::sqrt(0.5));
+        slopes[q] = below + z * std::exp(-0.5 * z * z) * std::sqrt(0.5 / std::acos(-1.0));
+        wanted[q] = z * below;
+    }
+    expect("activated layer", out, wanted);
+    expect("derivative of the activation", derivative, slopes);
 
     // Its gradients are compared with autograd by the Python tests; here they only have to stay inside their buffers.
     const auto g = random_values<T>(N * C);
@@ -154,7 +165,7 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     if (N > 1) {
         std::vector<T> gathered((N - 1) * K * C);
         Api<T>::tanh(1, N - 1, at.rowptr.data(), at.col.data(), K, C, kSharedToHeads, scores.data(), scores.data() + K,
-                     2 * K, u.data(), x.data(), nullptr, gathered.data(), threads);
+                     2 * K, u.data(), x.data(), nullptr, gathered.data(), nullptr, threads);
     }
 }
 

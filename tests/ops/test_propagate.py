@@ -82,12 +82,16 @@ def _check_layer(graph, heads, channels, width, dtype, with_edges=True):
     bias = _random(channels, dtype=dtype)
     edge = _random(graph.num_edges, heads, dtype=dtype) if with_edges else None
 
-    def expected():
+    def layer(act):
+        return lmgc(x, weight, att, graph, 0.1, edge, bias, act)
+
+    def expected(act):
         with use_reference():
-            return lmgc(x, weight, att, graph, 0.1, edge, bias)
+            return layer(act)
 
     inputs = (x, weight, att, edge, bias)
-    _assert_same(lambda: lmgc(x, weight, att, graph, 0.1, edge, bias), expected, inputs, dtype)
+    for act in (None, "gelu"):
+        _assert_same(lambda act=act: layer(act), lambda act=act: expected(act), inputs, dtype)
 
 
 def _check_pairs(graph, heads, channels, dtype):
@@ -178,6 +182,10 @@ def test_first_and_second_derivatives_against_finite_differences():
         (
             lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias),
             (x, weight, att, edge, bias),
+        ),
+        (
+            lambda x, weight, att, bias: lmgc(x, weight, att, graph, 0.2, None, bias, "gelu"),
+            (x, weight, att, bias),
         ),
     ]
     for function, inputs in cases:
@@ -270,6 +278,22 @@ def test_tanh_of_the_kernels():
     assert float(error) < 4e-7
 
 
+def test_gelu_of_the_kernels():
+    # no edges: the output is the activated bias
+    graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 1)
+    special = torch.tensor([torch.nan, torch.inf, -1e30, 1e30, 0.0])
+    bias = torch.cat([torch.linspace(-20, 20, 100_001), special]).requires_grad_()
+    nothing = torch.zeros(1, 1), torch.zeros(bias.numel(), 1), torch.zeros(2, bias.numel())
+    found = lmgc(*nothing, graph, bias=bias, act="gelu")[0]
+    (slope,) = torch.autograd.grad(found.sum(), bias)
+    exact = bias.detach().double().requires_grad_()
+    wanted = torch.nn.functional.gelu(exact)
+    (wanted_slope,) = torch.autograd.grad(wanted.sum(), exact)
+    torch.testing.assert_close(found.double(), wanted, rtol=2e-7, atol=5e-7, equal_nan=True)
+    finite = exact.isfinite()
+    torch.testing.assert_close(slope.double()[finite], wanted_slope[finite], rtol=0, atol=5e-7)
+
+
 @pytest.mark.kernels
 def test_more_than_two_to_the_31_coefficients():
     # α is E × K with E·K > 2³¹; pages of zeros that are only read cost no memory
@@ -318,6 +342,7 @@ def test_bad_arguments_of_propagate_are_named(change, error, message):
         ({"edge": torch.ones(14, 3)}, r"edge: expected shape \[14, 2\], got \[14, 3\]"),
         ({"bias": torch.ones(5)}, r"bias: expected shape \[4\], got \[5\]"),
         ({"x": torch.ones(7, 3)}, r"x: expected shape \[6, F\], got \[7, 3\]"),
+        ({"act": "relu"}, "act: expected 'gelu' or None, got 'relu'"),
     ],
 )
 def test_bad_arguments_of_lmgc_are_named(change, message):

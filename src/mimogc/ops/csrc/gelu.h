@@ -8,12 +8,13 @@
 
 namespace mimogc {
 
-// exp(x) for x ≤ 0: 2ⁿ times a polynomial on |r| ≤ ln(2) / 2. NaN stays NaN.
+// exp(x) for x ≤ 0: 2ⁿ times a polynomial on |r| ≤ ln(2) / 2; zero from -80 down, where products with it would be
+// denormal, which is slow. NaN stays NaN.
 inline Vec<float> fast_exp(Vec<float> x) {
     typedef int32_t Whole __attribute__((vector_size(kVectorBytes)));
-    constexpr float kSmallest = -80.0f;    // so that no product with it is denormal, which would be slow
-    constexpr float kRound = 12582912.0f;  // adding and taking away 1.5 · 2²³ rounds
-    x = x < kSmallest ? kSmallest + Vec<float>{} : x;
+    constexpr float kSmallest = -80.0f, kRound = 12582912.0f;  // adding and taking away 1.5 · 2²³ rounds
+    const auto none = x < kSmallest;
+    x = none ? Vec<float>{} : x;
     const Vec<float> n = (x * 1.44269504f + kRound) - kRound;
     const Vec<float> r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts
     Vec<float> p = r * (1.0f / 720) + 1.0f / 120;
@@ -25,7 +26,7 @@ inline Vec<float> fast_exp(Vec<float> x) {
     const Whole bits = (__builtin_convertvector(n, Whole) + 127) << 23;
     Vec<float> power;
     std::memcpy(&power, &bits, sizeof power);
-    return p * power;
+    return none ? Vec<float>{} : p * power;
 }
 
 // y = GELU(y) = y Φ(y), and its derivative Φ(y) + y φ(y), with the normal distribution Φ and its density φ. Φ is
