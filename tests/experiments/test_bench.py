@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mimogc.experiments.bench import nodes
+from mimogc.experiments.bench import nodes, waiting
 from mimogc.experiments.bench.zinc import bfloat16_ratio
 from mimogc.experiments.heterophilic import task
 from mimogc.nn.models import NodeClassifier, num_parameters
@@ -37,3 +37,11 @@ def test_every_model_takes_its_turn(datasets: Path) -> None:
 
 def test_the_ratio_of_bfloat16_is_a_number() -> None:
     assert bfloat16_ratio(rows=8, channels=4, times=3) > 0
+
+
+def test_waits_are_measured_or_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = {"help": waiting._WAITS["help"], "never": waiting._Wait("what fails", "raise OSError('no disk')")}
+    monkeypatch.setattr(waiting, "_WAITS", waits)
+    said: list[str] = []
+    assert set(waiting.run(said.append)) == {"help"}
+    assert said[-1] == "  left out: what fails: OSError: no disk"

@@ -1,5 +1,7 @@
 """The views are the library's own numbers, functions of the choice alone, and say why where there are none."""
 
+import copy
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,11 +56,17 @@ def test_the_filter_of_a_mimo_gc_is_its_amplification() -> None:
     assert coupling(layer, x, graph, basis) < 1e-12
 
 
-def test_depth_is_the_depth_study_of_layers_made_from_the_seed() -> None:
+def test_depth_is_the_depth_study_of_random_layers_from_the_seed() -> None:
     view, graph = views.depth(SMALL), given_graph(SMALL)
     torch.manual_seed(3)
     start = torch.randn(16, 16).double()
-    study = depth_study(lambda level: LMGConv(16, 16, bias=False).double(), start, graph, 12)
+    layer = LMGConv(16, 16, bias=False).double()
+    layers = []
+    for _ in range(12):
+        layer.reset_parameters()
+        layers.append(copy.deepcopy(layer))
+    assert len({float(layer.lin.weight.detach().sum()) for layer in layers}) == 12
+    study = depth_study(lambda level: layers[level - 1], start, graph, 12)
     assert torch.equal(view.effective_rank, study.effective_rank)
     assert torch.equal(view.rank_one_distance, study.rank_one_distance)
     assert view.predicted_rate is None
@@ -66,12 +74,18 @@ def test_depth_is_the_depth_study_of_layers_made_from_the_seed() -> None:
 
 
 def test_the_gcn_falls_as_predicted() -> None:
-    choice = Choice(method="gcn", depth=64)
-    view = views.depth(choice)
-    values = fourier_basis(given_graph(choice).with_self_loops()).adjacency_values
-    assert view.predicted_rate == collapse_rate(values, 16)
-    assert view.measured_rate == pytest.approx(view.predicted_rate, abs=0.03)
-    assert view.why_not_predicted == ""
+    excess = []
+    for seed in range(8):
+        choice = Choice(method="gcn", depth=64, seed=seed)
+        view = views.depth(choice)
+        values = fourier_basis(given_graph(choice).with_self_loops()).adjacency_values
+        assert view.predicted_rate == collapse_rate(values, 16)
+        assert view.measured_rate is not None
+        assert view.why_not_predicted == ""
+        excess.append(view.measured_rate - view.predicted_rate)
+    # Of 64 random layers the rate is known to about 0.06 only.
+    assert abs(statistics.mean(excess)) < 0.05
+    assert max(map(abs, excess)) < 0.2
 
 
 def test_no_rate_without_a_gap_and_no_slope_of_too_few_layers() -> None:

@@ -22,7 +22,7 @@ from mimogc.experiments.selection import (
     order_of,
     paired_differences,
 )
-from mimogc.experiments.study import Cell, Context, Options, Study, UsageError
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able
 from mimogc.nn.models import METHODS, SUMMED, NodeClassifier, fit_width, num_parameters
 
 LEARNING_RATES = (0.01, 0.003, 0.001)
@@ -132,11 +132,7 @@ class Heterophilic(Study):
     def _methods(self, variant: str, options: Options) -> list[str]:
         if variant != AVERAGED:
             return list(options.methods)
-        able = [method for method in options.methods if method in SUMMED]
-        if options.methods != self.methods and len(able) < len(options.methods):
-            unable = ", ".join(method for method in options.methods if method not in able)
-            raise UsageError(f"--variants {AVERAGED} needs one of {', '.join(SUMMED)}; got {unable}")
-        return able
+        return able(self, options, SUMMED, f"--variants {AVERAGED} needs")
 
     def _has_grid(self, options: Options) -> bool:
         return not (options.paper_hparams or options.quick)

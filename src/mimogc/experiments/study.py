@@ -127,6 +127,14 @@ def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object])
     raise UsageError(f"unknown {kind} {name!r}; {hint}")
 
 
+def able(study: Study, options: Options, methods: Sequence[str], what: str) -> list[str]:
+    """The methods asked for that are among ``methods``; to name another one is an error, which says ``what``."""
+    unable = [method for method in options.methods if method not in methods]
+    if unable and options.methods != study.methods:
+        raise UsageError(f"{what} one of {', '.join(methods)}; got {', '.join(unable)}")
+    return [method for method in options.methods if method in methods]
+
+
 def parse_extras(
     study: Study, arguments: Sequence[str], common: Sequence[str]
 ) -> tuple[tuple[str, Scalar], ...]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from mimogc.experiments.graph_training import History, Trained, train
 from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar, hparams
 from mimogc.experiments.selection import cell_of, order_of
-from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, known
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able, known
 from mimogc.experiments.zinc_models import (
     BONDS_SETTING,
     PAPER_VARIANTS,
@@ -69,11 +69,7 @@ class MoleculeStudy(Study):
     def _methods(self, variant: str, options: Options) -> list[str]:
         if not (VARIANTS[variant].get("bonds") or dict(options.extras)["edge_features"]):
             return list(options.methods)
-        able = [method for method in options.methods if method in BOND_METHODS]
-        if options.methods != self.methods and len(able) < len(options.methods):
-            unable = ", ".join(method for method in options.methods if method not in able)
-            raise UsageError(f"edge features need one of {', '.join(BOND_METHODS)}; got {unable}")
-        return able
+        return able(self, options, BOND_METHODS, "edge features need")
 
     def _settings(self, method: str, variant: str, options: Options) -> list[tuple[int, float]]:
         if variant == "bonds":

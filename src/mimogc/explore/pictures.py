@@ -97,6 +97,7 @@ def depth(choice: Choice, view: Depth, reference: Depth) -> str:
         right.set_yscale("log")
         right.set_ylim(top=2)
         right.minorticks_off()
+        right.yaxis.set_major_formatter(lambda value, _: _power_of_ten(value))
         heading(left, "effective rank")
         heading(right, "distance to rank one")
         right.legend(loc="lower left", fontsize=8)
@@ -115,7 +116,7 @@ def _predicted(axes: Axes, reference: Depth, rate: float) -> None:
 @contextmanager
 def _canvas() -> Iterator[Canvas]:
     """An empty picture in the look of all figures; places are given, since finding them takes most of the time."""
-    with _lock, rc_context(STYLE):
+    with _lock, rc_context({**STYLE, "axes.titley": 1.0}):
         yield Canvas(figsize=(5.6, 2.9))
 
 
@@ -155,6 +156,11 @@ def positions(kind: str, graph: Graph) -> Array:
     drawn.add_nodes_from(range(n))
     found = networkx.spring_layout(drawn, seed=0)
     return np.array([found[node] for node in range(n)])
+
+
+def _power_of_ten(value: float) -> str:
+    """As 10⁻³, without matplotlib's own typesetting, which takes as long as the rest of the picture."""
+    return "10" + str(round(np.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _signed(value: float) -> str:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -119,7 +120,13 @@ def depth(choice: Choice) -> Depth:
         spectrum(choice)  # its layers need the basis
     with _seeded(choice):
         start = features(choice, DEPTH_WIDTH)
-        study = depth_study(lambda level: random_layer(choice, DEPTH_WIDTH), start, graph, choice.depth)
+        layer: Any = random_layer(choice, DEPTH_WIDTH)
+
+        def with_new_weights(level: int) -> Any:
+            layer.reset_parameters()  # making a layer takes far longer than one pass through it
+            return layer
+
+        study = depth_study(with_new_weights, start, graph, choice.depth)
     try:
         measured = decay_rate(study.rank_one_distance)
     except ValueError:  # too few layers

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from mimogc.experiments.bench import layer, nodes, universality, zinc
+from mimogc.experiments.bench import layer, nodes, universality, waiting, zinc
 from mimogc.ops import backend
 
 
@@ -31,4 +31,5 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
     say(f"  whole table {document['universality']['all']:.1f} times")
     document["nodes"] = nodes.run(say)
     document["zinc12k"] = zinc.run(say)
+    document["waiting"] = waiting.run(say)
     return document

@@ -21,7 +21,7 @@ from mimogc.nn.models import ATOM_TYPES, GraphRegressor
 LAYERS, HEADS, BUDGET, LR = 6, 4, 100_000, 0.001
 METHODS = ("lmgc", "gin", "gatv2")
 PLAIN = "plain"  # the name of the plain pipeline beside the methods
-STEPS, ROUNDS = 20, 12  # steps of one turn, turns of each after a first one to warm up
+STEPS, ROUNDS = 50, 6  # steps of one turn, turns of each after a first one to warm up
 
 Turn = Callable[[], float]  # trains a few steps and gives their mean loss
 
