@@ -200,6 +200,65 @@ def test_activated_output(name, combine):
     torch.testing.assert_close(layer.operator(x, edge_index).weight, plain.operator(x, edge_index).weight)
 
 
+TABLE_OPTIONS = [{}, {"act": "gelu"}, {"bias": False}, {"add_self_loops": False}, {"combine": "mean"}]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("name", "options"), [*(("lmgc", options) for options in TABLE_OPTIONS), ("gatv2", {})], ids=str
+)
+def test_nodes_that_share_the_rows_of_a_table(name, options, dtype):
+    _, edge_index = _case()
+    layer = _layer(name, dtype, **options)
+    table = torch.randn(4, 5, dtype=dtype, requires_grad=True)  # its last row belongs to no node
+    index, graph = torch.arange(12) % 3, Graph.from_edge_index(edge_index, 12)
+    inputs = [table, *layer.parameters()]
+
+    def derivatives(out):
+        by_kernel = torch.autograd.grad(out.sum(), inputs, retain_graph=True)
+        first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs, allow_unused=True)
+        return [*by_kernel, *first, *second]
+
+    out, expected = layer.from_table(table, index, graph), layer(table[index], graph)
+    torch.testing.assert_close(layer.from_table(table, index, edge_index), out)
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
+    for one, other in zip([out, *derivatives(out)], [expected, *derivatives(expected)], strict=True):
+        if other is not None:
+            scale = other.abs().max().clamp(min=1)
+            torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=tolerance)
+
+
+def test_a_table_does_not_hide_the_layer_from_hooks():
+    _, edge_index = _case()
+    layer, table, index = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64), torch.arange(12) % 3
+    expected, seen = layer.from_table(table, index, edge_index), []
+    layer.register_forward_hook(lambda module, inputs, out: seen.append(out))
+    torch.testing.assert_close(layer.from_table(table, index, edge_index), expected)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (torch.zeros(12), TypeError, r"index: expected int64 of shape \[N\], got torch.float32 \[12\]"),
+        (
+            torch.zeros(12, 1, dtype=torch.long),
+            TypeError,
+            r"index: expected int64 .* got torch.int64 \[12, 1\]",
+        ),
+        ([0] * 12, TypeError, "index: expected int64 .* got list"),
+        (torch.full((12,), 3), IndexError, "index"),
+        (torch.full((12,), -1), IndexError, "index"),
+    ],
+)
+def test_bad_indices_into_a_table_are_named(index, error, message):
+    _, edge_index = _case()
+    layer, table = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64)
+    with pytest.raises(error, match=message):
+        layer.from_table(table, index, edge_index)
+
+
 def test_dropout_of_coefficients():
     x, edge_index = _case()
     layer = _layer("lmgc", dropout=0.5)

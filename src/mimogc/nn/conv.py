@@ -154,6 +154,34 @@ class LMGConv(MessagePassing):
         order = _given_order(graph)
         return out, (graph.edge_index[:, order], alpha[order])
 
+    def from_table(self, table: Tensor, index: Tensor, edge_index: Any) -> Tensor:
+        """``forward(table[index], edge_index)`` where many nodes share few rows, such as those of an embedding.
+
+        The products with W^(k), forward and backward, are then those of the table.
+
+        Args:
+            table: ``[T, F]`` features.
+            index: ``[N]`` int64, the row of each node.
+            edge_index: the graph, as for ``forward``.
+        """
+        if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
+            found = (
+                f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+            )
+            raise TypeError(f"index: expected int64 of shape [N], got {found}")
+        watched = self._looked_at() or self._forward_hooks or self._forward_pre_hooks
+        whole = self._fusable() and self.combine == "sum" and self.lin_dst is None and self.edge_dim is None
+        if watched or not whole:
+            out: Tensor = self(table.index_select(0, index), edge_index)
+            return out
+        self._sides(table)
+        graph = self.graph((index, index), edge_index)
+        coefficients: Any = self.coefficients
+        slope = coefficients.negative_slope
+        return unchecked_lmgc(
+            table, self.lin.weight, coefficients.att, graph, slope, None, self.bias, self.act, index
+        )
+
     def graph(self, x: Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Graph:
         """The graph that the coefficients are computed on, with the self-loops this layer asks for."""
         if isinstance(edge_index, Tensor | Graph) and edge_index.device != x[0].device:

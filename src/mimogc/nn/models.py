@@ -203,9 +203,12 @@ class GraphRegressor(torch.nn.Module):
         """[B] predictions."""
         h = self._embedded(batch)
         graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
-        outputs = []
+        outputs: list[Tensor] = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            out = layer(h, graph)
+            if not outputs and self.encoder is None and isinstance(layer, LMGConv):
+                out = layer.from_table(self.embedding.weight, batch.atom, graph)
+            else:
+                out = layer(h, graph)
             if getattr(layer, "act", None) is None:  # else the layer has activated its output itself
                 out = F.gelu(norm(out))
             h = out + h if self.residual else out

@@ -149,15 +149,19 @@ def unchecked_lmgc(
     edge: Tensor | None,
     bias: Tensor | None,
     act: str | None,
+    rows: Tensor | None = None,
 ) -> Tensor:
-    """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond."""
+    """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond.
+
+    With `rows` ``[N]`` node i has row ``rows[i]`` of x.
+    """
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
         heads = att.size(0) // 2
-        h = torch.nn.functional.linear(x, weight)
+        h = torch.nn.functional.linear(x if rows is None else x.index_select(0, rows), weight)
         s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
         out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
         return activated(out if bias is None else out + bias, act)
-    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act is not None)
+    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act is not None, rows)
     return fused
 
 

@@ -117,7 +117,8 @@ class PairScores(Function):
 class Layer(Function):
     """The whole layer of the paper's eq. 12: transform, scores, sum, bias, and GELU if asked for, in one function.
 
-    x [N, F], weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]: out = Σ_k Ã^(k) X W^(k) + bias.
+    x [N, F], weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]: out = Σ_k Ã^(k) X W^(k) + bias. With rows [N],
+    node i has row rows[i] of x, and there are as many products with W as x has rows.
     """
 
     @staticmethod
@@ -131,38 +132,42 @@ class Layer(Function):
         graph: Graph,
         slope: float,
         gelu: bool,
+        rows: Tensor | None,
     ) -> Tensor:
         x, att = x.contiguous(), att.contiguous()
         edge = None if edge is None else edge.contiguous()
         h = torch.nn.functional.linear(x, weight)
-        if _narrow(graph, x, h):
+        if rows is not None:
+            h = h.index_select(0, rows)
+        if rows is None and _narrow(graph, x, h):
             out, st = _narrow_layer(x, weight, att, edge, bias, graph, slope, h)
             out, derivative = _gelu(out) if gelu else (out, None)
         else:
             out, st, derivative = native.layer(h, att, slope, edge, bias, graph, gelu)
-        ctx.save_for_backward(x, weight, att, edge, bias, h, st, derivative)
+        ctx.save_for_backward(x, weight, att, edge, bias, h, st, derivative, rows)
         ctx.graph, ctx.slope = graph, slope
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, weight, att, edge, bias, h, st, derivative = ctx.saved_tensors
+        x, weight, att, edge, bias, h, st, derivative, rows = ctx.saved_tensors
         if torch.is_grad_enabled():
-            out = _layer_by_parts(x, weight, att, edge, bias, ctx.graph, ctx.slope)
+            own = x if rows is None else x[rows]
+            out = _layer_by_parts(own, weight, att, edge, bias, ctx.graph, ctx.slope)
             out = out if derivative is None else torch.nn.functional.gelu(out)
-            return *_second_order(out, (x, weight, att, edge, bias), g), None, None, None
+            return *_second_order(out, (x, weight, att, edge, bias), g), None, None, None, None
         needs_x, needs_weight, _, needs_edge, needs_bias, *_ = ctx.needs_input_grad
         g = g.contiguous() if derivative is None else g * derivative
         grad_h, grad_att, grad_edge = native.layer_grad(h, att, ctx.slope, edge, st, g, ctx.graph)
+        if rows is not None:
+            grad_h = grad_h.new_zeros(x.size(0), grad_h.size(1)).index_add_(0, rows, grad_h)
         return (
             torch.mm(grad_h, weight) if needs_x else None,
             torch.mm(x.t(), grad_h).t() if needs_weight else None,  # on small graphs quicker than grad_hᵀ x
             grad_att,
             grad_edge if needs_edge else None,
             g.sum(0) if needs_bias else None,
-            None,
-            None,
-            None,
+            *(None, None, None, None),
         )
 
 
