@@ -253,6 +253,9 @@ class TestSelection:
         (cell,) = STUDY.aggregate([*self.GRID, *repeats, unfinished])
         assert (cell.mean, cell.std, cell.count, cell.expected) == (20.5, 10.0, 3, 5)
         assert cell.metric == "test_accuracy"
+        assert cell.lacks == "2 of 10 splits"
+        full = [record(0.003, split, 1, 0, 10) for split in range(10)]
+        assert STUDY.aggregate(full)[0].lacks == ""
 
     def test_the_longest_training_counts(self) -> None:
         short = record(0.01, 0, 1, val=100, test=1)

@@ -16,9 +16,10 @@ from mimogc.cli import run as command_line
 from mimogc.experiments import registry
 from mimogc.experiments.run import Outcome, Record
 from mimogc.experiments.store import StoreError
+from mimogc.experiments.study import Cell
 from mimogc.experiments.universality import STUDY
 from mimogc.report import published, write_report
-from mimogc.report.specs import TABLES, UNIVERSALITY, ZINC
+from mimogc.report.specs import HETEROPHILIC, TABLES, UNIVERSALITY, ZINC
 from mimogc.report.tables import fill
 
 MakeStore = Callable[[Sequence[Record]], Path]
@@ -151,6 +152,29 @@ def test_a_cell_that_another_study_computes_has_the_command_of_that_study() -> N
         "mimogc reproduce zinc12k --variants basic",
     )
     assert filled.rows[0].entries[2].command == "mimogc reproduce zinc12k --methods gatv2 --variants basic"
+
+
+def test_a_borrowed_value_is_measured_by_its_own_study() -> None:
+    values = (("epochs", 200), ("molecules", 10_000))
+    metrics = ("train_mae", "test_mae", "seconds_per_epoch")
+    cells = [
+        Cell("zinc12k", method, "basic", metric, 0.3, 0.1, 4, 4, values)
+        for method in ZINC.methods
+        for metric in metrics
+    ]
+    filled = fill(ZINC, registry.load("zinc"), cells, [])
+    assert {entry.remark for row in filled.rows for entry in row.entries if entry.ours} == {
+        "200 of 1,000 epochs"
+    }
+    assert filled.commands == ("mimogc reproduce zinc", "mimogc reproduce zinc12k --variants basic")
+
+
+def test_missing_splits_are_said() -> None:
+    cell = Cell("texas", "lmgc", "residual", "test_accuracy", 70.0, 1.0, 5, 5, (), "4 of 10 splits")
+    filled = fill(HETEROPHILIC, registry.load("heterophilic"), [cell], [])
+    (entry,) = [entry for row in filled.rows for entry in row.entries if entry.ours]
+    assert entry.remark == "4 of 10 splits"
+    assert entry.command
 
 
 def test_a_complete_store_gives_a_complete_page(make_store: MakeStore, tmp_path: Path) -> None:

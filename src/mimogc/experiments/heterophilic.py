@@ -33,6 +33,7 @@ EPOCHS, QUICK_EPOCHS = 1000, 100
 QUICK_SPLITS = 3
 SMALL = 1000  # nodes up to which the splits of a setting are computed together
 CURVE_POINTS = 100
+SPLITS = 10  # of every dataset in the catalog
 AVERAGED = "averaged"  # the variant with the mean over the graphs
 PAPER_DATASETS = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
 USUAL = (0.01, 0.25)  # lr and dropout the paper selected most often: for what is not in its table
@@ -174,7 +175,7 @@ class Heterophilic(Study):
             for name in ("layers", "heads", "undirected", "no_self_loops", "budget")
             if extras[name] != self.extras[name]
         ]
-        splits = 10
+        splits = SPLITS
         if dataset.startswith("npz:"):
             splits = task(dataset, bool(extras["undirected"])).data.num_splits
             extras["data"] = sha256(Path(dataset.removeprefix("npz:")).expanduser())[:16]
@@ -239,9 +240,11 @@ class Heterophilic(Study):
             metric = metric_of(repeats[0])
             means = means_by_seed(repeats)
             std = statistics.stdev(means) if len(means) > 1 else math.nan
-            cells.append(
-                Cell(*key, metric, statistics.fmean(means), std, len(means), REPEATS, repeats[0].run.hparams)
-            )
+            values = repeats[0].run.hparams
+            splits = len({record.run.split for record in repeats})
+            known = not key[0].startswith("npz:")  # how many splits there should be
+            lacks = f"{splits} of {SPLITS} splits" if known and splits < SPLITS else ""
+            cells.append(Cell(*key, metric, statistics.fmean(means), std, len(means), REPEATS, values, lacks))
         order = (*self.datasets, *sorted({cell.dataset for cell in cells} - set(self.datasets)))
         return sorted(cells, key=lambda c: (c.variant, order.index(c.dataset), self.methods.index(c.method)))
 

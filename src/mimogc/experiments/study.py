@@ -51,6 +51,7 @@ class Cell:
     count: int  #: repeats behind the mean
     expected: int  #: repeats of a complete cell
     hparams: HParams  #: the selected ones
+    lacks: str = ""  #: what each repeat lacks, such as "4 of 10 splits"
 
 
 class Study(Protocol):

@@ -88,7 +88,7 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
         entries = []
         for column in columns:
             cell, paper = ours.get((method, column)), theirs.get((method, column))
-            remark = _remark(study, cell) if cell else ""
+            remark = _remark(_study(study, column), cell) if cell else ""
             incomplete = cell is None or bool(remark)
             entries.append(
                 Entry(
@@ -121,8 +121,16 @@ def _further_columns(spec: TableSpec, cells: Iterable[Cell]) -> list[Column]:
     metrics = {column.metric for column in spec.columns}
     further = dict.fromkeys((cell.dataset, cell.variant, cell.metric) for cell in cells)
     variants = {column.variant for column in spec.columns}
+    study = {column.dataset: column.study for column in spec.columns}
     return [
-        Column(_name(dataset, variant, metric, metrics, variants), dataset, variant, metric, variant)
+        Column(
+            _name(dataset, variant, metric, metrics, variants),
+            dataset,
+            variant,
+            metric,
+            variant,
+            study.get(dataset, ""),
+        )
         for dataset, variant, metric in further
         if (dataset, variant, metric) not in known
     ]
@@ -145,10 +153,12 @@ def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
 
 
 def _remark(study: Study, cell: Cell) -> str:
-    """How a value falls short of the full study: fewer repeats, or shorter training as with --quick."""
+    """How a value falls short of the full study: fewer repeats or splits, or shorter training as with --quick."""
     remarks = []
     if cell.count < cell.expected:
         remarks.append(f"{cell.count} of {cell.expected} repeats")
+    if cell.lacks:
+        remarks.append(cell.lacks)
     for name, value in cell.hparams:
         full = study.extras.get(name)
         if isinstance(full, int) and isinstance(value, int) and type(full) is not bool and value < full:
@@ -183,6 +193,8 @@ def _commands(study: Study, gaps: Mapping[str, list[Column]], options: Sequence[
             columns = tuple(column for column in missing if column.study == name)
             groups.setdefault((name, columns), []).append(method)
     return tuple(
-        command(_study(study, columns[0]), methods, columns, options)
-        for (_, columns), methods in groups.items()
+        dict.fromkeys(
+            command(_study(study, columns[0]), methods, columns, options)
+            for (_, columns), methods in groups.items()
+        )
     )
