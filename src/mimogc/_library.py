@@ -4,6 +4,7 @@ The lowest layer of the package. Nothing here knows what the kernels compute; `g
 """
 
 import ctypes
+import hashlib
 import os
 import sys
 import warnings
@@ -43,7 +44,15 @@ def library() -> ctypes.CDLL | None:
             path = folder / f"libmimogc_{level}{_SUFFIX}"
             if path.exists():
                 # torch is imported by now, so that both share one OpenMP runtime and one pool of threads.
-                return ctypes.CDLL(str(path))
+                found = ctypes.CDLL(str(path))
+                if _fits(found):
+                    return found
+                warnings.warn(
+                    f"{path} was compiled from other sources than these; using plain torch. Install mimogc again",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                return None
     warnings.warn(
         "mimogc was installed without compiled kernels (no C++ compiler was found); using plain torch, "
         "which gives the same results more slowly",
@@ -51,6 +60,19 @@ def library() -> ctypes.CDLL | None:
         stacklevel=2,
     )
     return None
+
+
+def _fits(found: ctypes.CDLL) -> bool:
+    """Whether a library has the interface of the sources beside this file; an installed package has none."""
+    headers = [folder / "csrc" / "mimogc.h" for folder in _folders()]
+    header = next((path for path in headers if path.exists()), None)
+    if header is None:
+        return True
+    if not hasattr(found, "mimogc_interface"):
+        return False
+    found.mimogc_interface.restype = ctypes.c_char_p
+    compiled: bytes = found.mimogc_interface()
+    return compiled.decode() == hashlib.sha256(header.read_bytes()).hexdigest()
 
 
 def backend() -> str:

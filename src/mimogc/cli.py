@@ -213,7 +213,7 @@ def methods(as_json: JsonOption = False) -> None:
 
 @app.command(epilog="Example: mimogc bench --json")
 def bench(as_json: JsonOption = False) -> int:
-    """Measure speed and memory against plain and PyG's layers, in this process and on this machine."""
+    """Measure speed and memory on this machine, against plain and PyG's layers."""
     from mimogc.experiments import bench as benchmarks
     from mimogc.experiments import present
 

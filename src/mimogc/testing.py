@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from mimogc.ops import use_reference
+from mimogc.ops import activated, use_reference
 
 __all__ = [
     "assert_edge_equivariant",
@@ -28,12 +28,12 @@ Layer = Callable[..., Any]
 
 
 def assert_operator(layer: Any, x: Tensor, edge_index: Any, tolerance: float | None = None) -> None:
-    """The layer equals the dense operator Σ_k Ã^(k) X W^(k) that `layer.operator` describes, plus its bias."""
+    """The layer equals the dense operator Σ_k Ã^(k) X W^(k) that `layer.operator` describes, plus bias, activated."""
     operator = layer.operator(x, edge_index)
     dense = _dense(operator.alpha, operator.graph)  # [K, N, N]
     expected = torch.einsum("kij,jf,kfc->ic", dense, x, operator.weight)
     _assert_close(
-        layer(x, edge_index), _with_bias(layer, expected), tolerance, "the dense operator Σ_k Ã X W"
+        layer(x, edge_index), _completed(layer, expected), tolerance, "the dense operator Σ_k Ã X W"
     )
 
 
@@ -45,7 +45,7 @@ def assert_pairwise(layer: Any, x: Tensor, edge_index: Any, tolerance: float | N
     expected = message.new_zeros(operator.graph.num_dst, message.size(1))
     expected = expected.index_add(0, operator.graph.dst, message)
     _assert_close(
-        layer(x, edge_index), _with_bias(layer, expected), tolerance, "the node-pair form Σ_j W_(i,j) x_j"
+        layer(x, edge_index), _completed(layer, expected), tolerance, "the node-pair form Σ_j W_(i,j) x_j"
     )
 
 
@@ -156,9 +156,10 @@ def _dense(alpha: Tensor, graph: Any) -> Tensor:
     return dense
 
 
-def _with_bias(layer: Any, out: Tensor) -> Tensor:
+def _completed(layer: Any, out: Tensor) -> Tensor:
+    """With the layer's bias and activation, where it has them."""
     bias = getattr(layer, "bias", None)
-    return out if bias is None else out + bias
+    return activated(out if bias is None else out + bias, getattr(layer, "act", None))
 
 
 def _assert_close(value: Tensor, expected: Tensor, tolerance: float | None, what: str) -> None:

@@ -40,8 +40,16 @@ def test_the_ratio_of_bfloat16_is_a_number() -> None:
 
 
 def test_waits_are_measured_or_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = {"help": waiting._WAITS["help"], "never": waiting._Wait("what fails", "raise OSError('no disk')")}
+    waits = {
+        "help": waiting._WAITS["help"],
+        "never": waiting._Wait("what fails", "raise OSError('no disk')"),
+        "killed": waiting._Wait("what is killed", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"),
+        "talks": waiting._Wait("what talks", "print('a word before'); print(2.5)"),
+    }
     monkeypatch.setattr(waiting, "_WAITS", waits)
     said: list[str] = []
-    assert set(waiting.run(said.append)) == {"help"}
-    assert said[-1] == "  left out: what fails: OSError: no disk"
+    found = waiting.run(said.append)
+    assert set(found) == {"help", "talks"}
+    assert found["talks"] == 2.5
+    assert "  left out: what fails: OSError: no disk" in said
+    assert "  left out: what is killed: exit code -9" in said

@@ -19,6 +19,7 @@ from torch_geometric.loader import DataLoader
 from mimogc.data import load_molecules
 from mimogc.experiments import driver, graph_training, ranks, zinc_models
 from mimogc.experiments.bench import zinc as bench
+from mimogc.experiments.checkpoint import capture, save_checkpoint
 from mimogc.experiments.graph_training import (
     BATCH_SIZE,
     FlatAdamW,
@@ -185,6 +186,11 @@ class TestTraining:
         models[0].zero_grad()
         with pytest.raises(RuntimeError, match="forget"):
             flat.step()
+        cast = torch.nn.Linear(5, 3)
+        flat = FlatAdamW(cast, 0.1)
+        cast.double().float()  # the weights are copies now
+        with pytest.raises(RuntimeError, match="cast the model before"):
+            flat.step()
 
     def test_cosine_falls_from_lr_to_zero(self) -> None:
         rates = [cosine(0.1, epoch, 10) for epoch in range(11)]
@@ -245,6 +251,15 @@ class TestTraining:
             assert getattr(resumed.history, name) == getattr(whole.history, name), name
         assert (resumed.train, resumed.val, resumed.test) == (whole.train, whole.val, whole.test)
         assert all(torch.equal(a, b) for a, b in zip(weights, again, strict=True))
+
+    def test_a_checkpoint_of_another_version_is_not_used(self, datasets: Path, tmp_path: Path) -> None:
+        task, path = zinc_process.small_task(64), tmp_path / "last.pt"
+        whole = train(small_model(), task, 0.01, 2, 0, tmp_path / "none.pt")
+        old = {"model": small_model(), "optimiser": torch.optim.AdamW(small_model().parameters())}
+        save_checkpoint(path, {**capture(1, **old, shuffle=torch.Generator()), "history": {}})
+        with pytest.warns(UserWarning, match="of another version; training starts again"):
+            again = train(small_model(), task, 0.01, 2, 0, path)
+        assert again.history.losses == whole.history.losses
 
     def test_divergence_is_a_result(self, datasets: Path, tmp_path: Path) -> None:
         trained = train(small_model(), zinc_process.small_task(64), 1e38, 5, 0, tmp_path / "last.pt")
@@ -380,9 +395,9 @@ class TestManyProcesses:
 
 
 def test_the_bench_measures_all_pipelines(datasets: Path) -> None:
-    seconds = bench.seconds_per_epoch(rounds=1, steps=2)
+    seconds = bench.seconds_per_epoch(rounds=3, steps=2)
     assert set(seconds) == {"lmgc", "gin", "gatv2", "plain"}
-    assert all(0 < fastest <= median for median, fastest in seconds.values())
+    assert all(0 < fastest < median for median, fastest in seconds.values())
 
 
 def test_the_plain_model_is_the_same_model(datasets: Path) -> None:

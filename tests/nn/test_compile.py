@@ -52,6 +52,15 @@ def test_no_graph_break_with(options):
     _assert_compiles(LMGConv(6, 8, **options), x, edge_index, *attributes)
 
 
+def test_no_graph_break_from_a_table():
+    table, index, edge_index = torch.randn(4, 6), torch.arange(20) % 4, random_edges(20, 50)
+    layer = LMGConv(6, 8, act="gelu")
+    graph = Graph.from_edge_index(edge_index, 20, add_self_loops=True)
+    expected = layer.from_table(table, index, graph)
+    compiled = torch.compile(layer.from_table, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(table, index, graph), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_gin_and_inductor():
     x, edge_index = torch.randn(20, 6), random_edges(20, 50)
     _assert_compiles(GINLayer(6, 8), x, edge_index)

@@ -198,6 +198,17 @@ def test_activated_output(name, combine):
     torch.testing.assert_close(layer(x, edge_index), expected)
     torch.testing.assert_close(layer(x, edge_index, return_attention_weights=True)[0], expected)
     torch.testing.assert_close(layer.operator(x, edge_index).weight, plain.operator(x, edge_index).weight)
+    testing.assert_operator(layer, x, edge_index)
+    if combine != "concat":
+        testing.assert_pairwise(layer, x, edge_index)
+
+
+def test_a_layer_from_before_activations_has_none():
+    x, edge_index = _case()
+    layer = _layer("lmgc")
+    expected = layer(x, edge_index)
+    del layer.act
+    assert torch.equal(layer(x, edge_index), expected)
 
 
 TABLE_OPTIONS = [{}, {"act": "gelu"}, {"bias": False}, {"add_self_loops": False}, {"combine": "mean"}]
@@ -213,12 +224,14 @@ def test_nodes_that_share_the_rows_of_a_table(name, options, dtype):
     table = torch.randn(4, 5, dtype=dtype, requires_grad=True)  # its last row belongs to no node
     index, graph = torch.arange(12) % 3, Graph.from_edge_index(edge_index, 12)
     inputs = [table, *layer.parameters()]
+    columns = torch.randn(6, 12, dtype=dtype)
 
     def derivatives(out):
         by_kernel = torch.autograd.grad(out.sum(), inputs, retain_graph=True)
+        by_columns = torch.autograd.grad((out.t() * columns).sum(), inputs, retain_graph=True)
         first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
         second = torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs, allow_unused=True)
-        return [*by_kernel, *first, *second]
+        return [*by_kernel, *by_columns, *first, *second]
 
     out, expected = layer.from_table(table, index, graph), layer(table[index], graph)
     torch.testing.assert_close(layer.from_table(table, index, edge_index), out)
@@ -232,10 +245,31 @@ def test_nodes_that_share_the_rows_of_a_table(name, options, dtype):
 def test_a_table_does_not_hide_the_layer_from_hooks():
     _, edge_index = _case()
     layer, table, index = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64), torch.arange(12) % 3
+    table.requires_grad_()
     expected, seen = layer.from_table(table, index, edge_index), []
-    layer.register_forward_hook(lambda module, inputs, out: seen.append(out))
-    torch.testing.assert_close(layer.from_table(table, index, edge_index), expected)
-    assert len(seen) == 1
+
+    def look(*arguments):
+        seen.append(arguments)
+
+    everywhere = torch.nn.modules.module.register_module_forward_hook
+    for register in (layer.register_forward_hook, layer.register_full_backward_hook, everywhere):
+        seen.clear()
+        handle = register(look)
+        out = layer.from_table(table, index, edge_index)
+        torch.testing.assert_close(out, expected)
+        out.sum().backward()
+        assert seen, register
+        handle.remove()
+
+
+def test_a_table_does_not_hide_a_forward_of_ones_own():
+    class Doubled(LMGConv):
+        def forward(self, *arguments, **options):
+            return 2 * super().forward(*arguments, **options)
+
+    _, edge_index = _case()
+    layer, table, index = Doubled(5, 6), torch.randn(3, 5), torch.arange(12) % 3
+    torch.testing.assert_close(layer.from_table(table, index, edge_index), layer(table[index], edge_index))
 
 
 @pytest.mark.parametrize(

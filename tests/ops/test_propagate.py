@@ -42,7 +42,7 @@ def _assert_same(function, expected, inputs, dtype):
     tolerance = {"rtol": 1e-4, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
     found, wanted = function(), expected()
     torch.testing.assert_close(found, wanted, **tolerance)
-    weight = torch.randn_like(wanted)
+    weight = torch.randn(wanted.shape, dtype=wanted.dtype)
     found = torch.autograd.grad(found, inputs, weight)
     wanted = torch.autograd.grad(wanted, inputs, weight)
     for one, other in zip(found, wanted, strict=True):
@@ -92,6 +92,8 @@ def _check_layer(graph, heads, channels, width, dtype, with_edges=True):
     inputs = (x, weight, att, edge, bias)
     for act in (None, "gelu"):
         _assert_same(lambda act=act: layer(act), lambda act=act: expected(act), inputs, dtype)
+        # the gradient then arrives column by column
+        _assert_same(lambda act=act: layer(act).t(), lambda act=act: expected(act).t(), inputs, dtype)
 
 
 def _check_pairs(graph, heads, channels, dtype):
@@ -281,7 +283,7 @@ def test_tanh_of_the_kernels():
 def test_gelu_of_the_kernels():
     # no edges: the output is the activated bias
     graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 1)
-    special = torch.tensor([torch.nan, torch.inf, -1e30, 1e30, 0.0])
+    special = torch.tensor([torch.nan, torch.inf, -torch.inf, -1e30, 1e30, 0.0])
     bias = torch.cat([torch.linspace(-20, 20, 100_001), special]).requires_grad_()
     nothing = torch.zeros(1, 1), torch.zeros(bias.numel(), 1), torch.zeros(2, bias.numel())
     found = lmgc(*nothing, graph, bias=bias, act="gelu")[0]

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -155,6 +156,10 @@ for heads, channels in ((4, 48), (3, 7)):
     torch.testing.assert_close(out, expected)
     for one, other in zip(*(torch.autograd.grad(y.square().sum(), (alpha, h)) for y in (out, expected))):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+    x, weight, att = torch.randn(40, 5), torch.randn(heads * channels, 5), torch.randn(2 * heads, heads * channels) / 20
+    found = ops.lmgc(x, weight, att, graph, act="gelu")
+    with ops.use_reference():
+        torch.testing.assert_close(found, ops.lmgc(x, weight, att, graph, act="gelu"), rtol=1e-4, atol=1e-4)
 print(mimogc._library.library()._name)
 """
     environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
@@ -164,3 +169,21 @@ print(mimogc._library.library()._name)
     assert found.returncode == 0, found.stderr
     levels = {"default": ("x86_64_v2", "generic"), "avx2": ("x86_64_v2", "x86_64_v3", "generic")}
     assert any(level in found.stdout for level in levels[capability])
+
+
+@pytest.mark.kernels
+def test_a_library_of_other_sources_is_not_used(tmp_path, monkeypatch):
+    from mimogc import _library
+
+    folder = tmp_path / "ops"
+    (folder / "csrc").mkdir(parents=True)
+    library = Path(_library.library()._name)
+    (folder / library.name).write_bytes(library.read_bytes())
+    header = Path(_library.__file__).parent / "ops" / "csrc" / "mimogc.h"
+    monkeypatch.setattr(_library, "_folders", lambda: [folder])
+    assert _library.library.__wrapped__() is not None  # an installed package has no header
+    (folder / "csrc" / "mimogc.h").write_bytes(header.read_bytes())
+    assert _library.library.__wrapped__() is not None
+    (folder / "csrc" / "mimogc.h").write_bytes(header.read_bytes() + b"// changed")
+    with pytest.warns(RuntimeWarning, match="compiled from other sources than these"):
+        assert _library.library.__wrapped__() is None

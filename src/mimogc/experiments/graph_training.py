@@ -4,6 +4,7 @@ import math
 import os
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -68,7 +69,7 @@ class FlatAdamW:
         for weight, values, gradient in parts:
             weight.data = values.view_as(weight)
             weight.grad = gradient.view_as(weight)
-            self.views.append((weight, weight.grad))
+            self.views.append((weight, weight.grad, weight.data_ptr()))
         self.mean, self.square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
         self.steps = torch.zeros((), device=self.vector.device)
 
@@ -77,10 +78,12 @@ class FlatAdamW:
         self.gradient.zero_()
 
     def step(self) -> None:
-        if any(weight.grad is not view for weight, view in self.views):
-            raise RuntimeError(
-                "gradients: expected the optimiser's own; drop them with forget(), not zero_grad()"
-            )
+        for weight, gradient, place in self.views:
+            if weight.grad is not gradient or weight.data_ptr() != place:
+                raise RuntimeError(
+                    "model: expected the weights and gradients that the optimiser made its own; drop gradients with "
+                    "forget(), not zero_grad(), and move or cast the model before"
+                )
         self.gradient.mul_((CLIP / (torch.linalg.vector_norm(self.gradient) + 1e-6)).clamp_(max=1.0))
         self.steps += 1
         # What torch.optim.AdamW(fused=True) calls in the end, without the way there.
@@ -157,7 +160,9 @@ def train(
     parts: dict[str, Any] = {"model": model, "optimiser": optimiser, "shuffle": shuffle}
     history, done = History(), 0
     state = _agreed(load_checkpoint(checkpoint) if ranks.rank() == 0 else None)
-    if state is not None:
+    if state is not None and state["parts"]["optimiser"].keys() != optimiser.state_dict().keys():
+        warnings.warn(f"checkpoint {checkpoint} is of another version; training starts again", stacklevel=2)
+    elif state is not None:
         done, history = restore(state, **parts), History(**state["history"])
     val = evaluation_batches(task, task.val, model.add_self_loops)
     start = saved = time.perf_counter()

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from mimogc.graph import Graph
 from mimogc.nn.bonds import BondConv, TypedGraph
 from mimogc.nn.coefficients import ACM
-from mimogc.nn.conv import LMGConv
+from mimogc.nn.conv import LMGConv, has_hooks
 from mimogc.nn.features import Encoder, SparseFeatures
 from mimogc.nn.nonlinear import GINLayer
 
@@ -42,10 +42,12 @@ def convolution(
     add_self_loops: bool = True,
     bonds: bool = False,
     combine: str = "sum",
+    act: str | None = None,
 ) -> torch.nn.Module:
     """One message-passing layer of a method, `channels` in and out, as the paper's section 6.1 writes it.
 
     ACM has the identity as its third graph where the model is residual. GIN and the MLP take the graph as it is.
+    Those that are an `LMGConv` activate their output with `act`, the others do not.
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
@@ -59,8 +61,9 @@ def convolution(
     if bonds:
         return BondConv(channels, channels, BOND_TYPES, heads, method, add_self_loops)
     if method == "acm":
-        return LMGConv(channels, channels, coefficients=ACM(identity=residual), add_self_loops=add_self_loops)
-    return LMGConv(channels, channels, heads, method, combine, add_self_loops=add_self_loops)
+        bank = ACM(identity=residual)
+        return LMGConv(channels, channels, coefficients=bank, add_self_loops=add_self_loops, act=act)
+    return LMGConv(channels, channels, heads, method, combine, add_self_loops=add_self_loops, act=act)
 
 
 class NodeClassifier(torch.nn.Module):
@@ -185,13 +188,11 @@ class GraphRegressor(torch.nn.Module):
             # Return probabilities of long walks are small and vary little: each is brought to unit scale first.
             self.encoder = torch.nn.Sequential(torch.nn.BatchNorm1d(steps), torch.nn.Linear(steps, LAPLACIAN))
         self.layers = torch.nn.ModuleList(
-            convolution(method, channels, heads, residual, bonds=bonds) for _ in range(layers)
+            convolution(method, channels, heads, residual, bonds=bonds, act=None if batch_norm else "gelu")
+            for _ in range(layers)
         )
         if residual:
             _start_as_mean(self.layers)
-        for layer in self.layers:
-            if isinstance(layer, LMGConv) and not batch_norm:
-                layer.act = "gelu"
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -205,11 +206,18 @@ class GraphRegressor(torch.nn.Module):
         graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
         outputs: list[Tensor] = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            if not outputs and self.encoder is None and isinstance(layer, LMGConv):
+            if (
+                isinstance(layer, LMGConv)
+                and not outputs
+                and self.encoder is None
+                and not has_hooks(self.embedding)
+            ):
                 out = layer.from_table(self.embedding.weight, batch.atom, graph)
             else:
                 out = layer(h, graph)
-            if getattr(layer, "act", None) is None:  # else the layer has activated its output itself
+            if not (
+                isinstance(layer, LMGConv) and layer.act
+            ):  # else the layer has activated its output itself
                 out = F.gelu(norm(out))
             h = out + h if self.residual else out
             outputs.append(h)

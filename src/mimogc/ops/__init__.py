@@ -161,7 +161,7 @@ def unchecked_lmgc(
         s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
         out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
         return activated(out if bias is None else out + bias, act)
-    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act is not None, rows)
+    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act == "gelu", rows)
     return fused
 
 
@@ -172,7 +172,7 @@ def check_act(act: str | None) -> None:
 
 def activated(out: Tensor, act: str | None) -> Tensor:
     """GELU of `out` where `act` asks for it."""
-    return out if act is None else torch.nn.functional.gelu(out)
+    return torch.nn.functional.gelu(out) if act == "gelu" else out
 
 
 def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:

@@ -157,7 +157,7 @@ class Layer(Function):
             out = out if derivative is None else torch.nn.functional.gelu(out)
             return *_second_order(out, (x, weight, att, edge, bias), g), None, None, None, None
         needs_x, needs_weight, _, needs_edge, needs_bias, *_ = ctx.needs_input_grad
-        g = g.contiguous() if derivative is None else g * derivative
+        g = g.contiguous() if derivative is None else derivative * g.contiguous()
         grad_h, grad_att, grad_edge = native.layer_grad(h, att, ctx.slope, edge, st, g, ctx.graph)
         if rows is not None:
             grad_h = grad_h.new_zeros(x.size(0), grad_h.size(1)).index_add_(0, rows, grad_h)

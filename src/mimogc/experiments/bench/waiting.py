@@ -68,8 +68,8 @@ def seconds(name: str) -> float:
         [sys.executable, "-c", _PRELUDE + _WAITS[name].script], capture_output=True, text=True
     )
     if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return float(done.stdout)
+        raise RuntimeError((done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1])
+    return float(done.stdout.split()[-1])
 
 
 def run(say: Callable[[str], None]) -> dict[str, float]:

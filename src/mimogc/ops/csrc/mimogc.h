@@ -16,6 +16,9 @@ enum MimogcShape : int32_t {
     kHeadsToHeads = 2,   // h [N, K, C] → out [N, K, C]: out_ik  = Σ_j α_k(i,j) h_k(j)
 };
 
+// The SHA-256 of this file when the library was compiled.
+MIMOGC_API const char* mimogc_interface();
+
 // Counting sort of src → dst into CSR and CSC. `out` holds rowptr, colptr, col, position, row, edge, one behind the
 // other. Returns the number of edges, or -1 - e where edge e has an index out of range.
 MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
