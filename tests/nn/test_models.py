@@ -16,12 +16,11 @@ from mimogc import Graph
 from mimogc.data import MoleculeBatch, laplacian_encoding, load_molecules, load_nodes, random_walk_encoding
 from mimogc.nn.bonds import BondConv, TypedGraph
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.features import Encoder, SparseFeatures
+from mimogc.nn.features import Encoder, LaplacianEncoder, SparseFeatures
 from mimogc.nn.models import (
     BOND_METHODS,
     METHODS,
     GraphRegressor,
-    LaplacianEncoder,
     NodeClassifier,
     convolution,
     dropout,

@@ -16,7 +16,7 @@ from mimogc.graph import Graph
 from mimogc.nn import layout
 from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
 from mimogc.nn.coefficients.base import Scored
-from mimogc.nn.inputs import as_graph, check_features, unpacked
+from mimogc.nn.inputs import as_graph, check_edge_attr, check_features, has_hooks, unpacked
 from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc
 
 
@@ -190,7 +190,8 @@ class LMGConv(MessagePassing):
             raise ValueError(f"edge_index: expected device {x[0].device} like x, got {edge_index.device}")
         size = (x[0].size(0), x[1].size(0))
         edges, attributes = unpacked(edge_index, edge_attr, keep_ones=self.edge_dim is not None)
-        self._check_edge_attr(attributes)
+        multiplied = isinstance(self.coefficients, Scored) and self.coefficients.lin_edge is not None
+        check_edge_attr(attributes, self.edge_dim, multiplied)
         graph = as_graph(edges, size, attributes, self.add_self_loops)
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
@@ -223,22 +224,6 @@ class LMGConv(MessagePassing):
                 f"x: expected device {weight.device} like the layer's weights, got {source.device}"
             )
         return source, target
-
-    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        if self.edge_dim is None:
-            if edge_attr is not None:
-                raise ValueError(
-                    "edge_attr: expected none, because the layer was built without edge_dim, "
-                    f"got shape {list(edge_attr.shape)}"
-                )
-            return
-        if edge_attr is None:
-            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}] because of edge_dim, got none")
-        if edge_attr.dim() > 2 or edge_attr.shape[1:].numel() != self.edge_dim:
-            raise ValueError(f"edge_attr: expected shape [E, {self.edge_dim}], got {list(edge_attr.shape)}")
-        multiplied = isinstance(self.coefficients, Scored) and self.coefficients.lin_edge is not None
-        if multiplied and not edge_attr.dtype.is_floating_point:
-            raise TypeError(f"edge_attr: expected a floating type, got {edge_attr.dtype}")
 
     def _maps(self, x: Pair) -> Pair:
         """h [N, rows, channels] of sources and targets."""
@@ -302,17 +287,6 @@ class LMGConv(MessagePassing):
         channels = f"{self.in_channels}, {self.out_channels}"
         kind = type(self.coefficients).__name__
         return f"{type(self).__name__}({channels}, heads={self.heads}, coefficients={kind})"
-
-
-def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether calling the module does more than its forward."""
-    own = (
-        module._forward_hooks,
-        module._forward_pre_hooks,
-        module._backward_hooks,
-        module._backward_pre_hooks,
-    )
-    return any(own) or bool(torch.nn.modules.module._has_any_global_hook())
 
 
 def _given_order(graph: Graph) -> Tensor:

@@ -1,4 +1,4 @@
-"""Node features that are mostly zero, such as bags of words, kept sparse through the first linear layer."""
+"""First layers for node features: those that are mostly zero, kept sparse, and Laplacian eigenpairs."""
 
 import math
 from dataclasses import dataclass
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.nn import functional as F
 
 from mimogc.graph import Graph
 from mimogc.ops import propagate
+
+LAPLACIAN = 8  # channels of the encoded eigenpairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +67,24 @@ class Encoder(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(str(size) for size in self.weight.shape)
+
+
+class LaplacianEncoder(torch.nn.Module):
+    """A DeepSet over the eigenpairs of a molecule: (vector entry, eigenvalue) → 16 → 8, ReLU, summed over pairs.
+
+    In training every eigenvector of every molecule gets a random sign, because its sign means nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = torch.nn.Linear(2, 2 * LAPLACIAN)
+        self.last = torch.nn.Linear(2 * LAPLACIAN, LAPLACIAN)
+
+    def forward(self, pairs: Tensor, owner: Tensor, num_graphs: int) -> Tensor:
+        """[N, 8] from pairs [N, 8, 2]; a pair with eigenvalue zero is padding and adds nothing."""
+        vector, value = pairs.unbind(-1)
+        if self.training:
+            sign = torch.randint(0, 2, (num_graphs, vector.size(1)), device=pairs.device) * 2 - 1
+            pairs = torch.stack([vector * sign[owner], value], dim=-1)
+        rows = F.relu(self.last(F.relu(self.hidden(pairs))))
+        return (rows * (value != 0).unsqueeze(-1)).sum(1)

@@ -20,6 +20,34 @@ def check_features(x: Tensor, channels: int) -> None:
         raise TypeError(f"x: expected a floating type, got {x.dtype}")
 
 
+def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, multiplied: bool) -> None:
+    """Refuse attributes unless they are those of a layer with `edge_dim`; `multiplied` ones are of a floating type."""
+    if edge_dim is None:
+        if edge_attr is not None:
+            raise ValueError(
+                "edge_attr: expected none, because the layer was built without edge_dim, "
+                f"got shape {list(edge_attr.shape)}"
+            )
+        return
+    if edge_attr is None:
+        raise ValueError(f"edge_attr: expected shape [E, {edge_dim}] because of edge_dim, got none")
+    if edge_attr.dim() > 2 or edge_attr.shape[1:].numel() != edge_dim:
+        raise ValueError(f"edge_attr: expected shape [E, {edge_dim}], got {list(edge_attr.shape)}")
+    if multiplied and not edge_attr.dtype.is_floating_point:
+        raise TypeError(f"edge_attr: expected a floating type, got {edge_attr.dtype}")
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling the module does more than its forward."""
+    own = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
+    return any(own) or bool(torch.nn.modules.module._has_any_global_hook())
+
+
 def unpacked(
     edge_index: Any, edge_attr: Tensor | None = None, keep_ones: bool = False
 ) -> tuple[Any, Tensor | None]:

@@ -11,15 +11,15 @@ from torch.nn import functional as F
 from mimogc.graph import Graph
 from mimogc.nn.bonds import BondConv, TypedGraph
 from mimogc.nn.coefficients import ACM
-from mimogc.nn.conv import LMGConv, has_hooks
-from mimogc.nn.features import Encoder, SparseFeatures
+from mimogc.nn.conv import LMGConv
+from mimogc.nn.features import LAPLACIAN, Encoder, LaplacianEncoder, SparseFeatures
+from mimogc.nn.inputs import has_hooks
 from mimogc.nn.nonlinear import GINLayer
 
 METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "gcn", "mlp")
 SUMMED = ("lmgc", "gatv2")  # those that sum over a number of graphs which one may choose
 BOND_METHODS = ("lmgc", "gatv2", "fagcn")  # those with a score that a bond type can add to
 ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; bond type 0 is the self-loop
-LAPLACIAN = 8  # channels of the encoded eigenpairs
 
 
 class _NoMessages(torch.nn.Module):
@@ -251,27 +251,6 @@ def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
             conv = layer.conv if isinstance(layer, BondConv) else layer
             if isinstance(conv, LMGConv):
                 conv.lin.weight.div_(conv.heads)
-
-
-class LaplacianEncoder(torch.nn.Module):
-    """A DeepSet over the eigenpairs of a molecule: (vector entry, eigenvalue) → 16 → 8, ReLU, summed over pairs.
-
-    In training every eigenvector of every molecule gets a random sign, because its sign means nothing.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden = torch.nn.Linear(2, 2 * LAPLACIAN)
-        self.last = torch.nn.Linear(2 * LAPLACIAN, LAPLACIAN)
-
-    def forward(self, pairs: Tensor, owner: Tensor, num_graphs: int) -> Tensor:
-        """[N, 8] from pairs [N, 8, 2]; a pair with eigenvalue zero is padding and adds nothing."""
-        vector, value = pairs.unbind(-1)
-        if self.training:
-            sign = torch.randint(0, 2, (num_graphs, vector.size(1)), device=pairs.device) * 2 - 1
-            pairs = torch.stack([vector * sign[owner], value], dim=-1)
-        rows = F.relu(self.last(F.relu(self.hidden(pairs))))
-        return (rows * (value != 0).unsqueeze(-1)).sum(1)
 
 
 def num_parameters(model: torch.nn.Module) -> int:
