@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mimogc import __version__
 from mimogc.cli import run
 
 sys.path.insert(0, str(Path(__file__).parent / "experiments"))
@@ -215,3 +216,8 @@ def test_without_the_extra_packages_the_command_says_what_to_install() -> None:
     assert (
         done.stderr == 'mimogc: the command needs typer; install it with: pip install "mimogc[experiments]"\n'
     )
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"mimogc {__version__}\n"

@@ -3,12 +3,14 @@
 import pytest
 import torch
 from hypothesis import given, settings
+from torch_geometric.edge_index import EdgeIndex
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops, to_undirected
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
 from mimogc._sorting import sort_edges, sort_reference
+from mimogc.nn import LMGConv
 
 
 @pytest.mark.parametrize("loops", [False, True])
@@ -182,3 +184,20 @@ def test_bad_attributes_are_named():
         Graph.from_edge_index(edge_index, 4, torch.zeros(5, 2))
     with pytest.raises(ValueError, match="edge_attr: expected device cpu like edge_index, got meta"):
         Graph.from_edge_index(edge_index, 4, torch.zeros(6, device="meta"))
+
+
+def test_an_edge_index_of_pyg_is_taken_as_the_tensor_it_holds():
+    edges = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]])
+    found = Graph.from_edge_index(EdgeIndex(edges, sparse_size=(3, 3)), 3)
+    assert torch.equal(found.edge_index, Graph.from_edge_index(edges, 3).edge_index)
+
+
+def test_a_graph_first_seen_in_inference_mode_can_be_trained_on():
+    edges, x = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]]), torch.randn(3, 4)
+    for name in ("gcn", "gat", "lmgc"):
+        graph, layer = Graph.from_edge_index(edges, 3), LMGConv(4, 5, coefficients=name)
+        with torch.inference_mode():
+            layer(x, graph, return_attention_weights=True)
+        out, _ = layer(x, graph, return_attention_weights=True)
+        out.sum().backward()
+        assert layer.lin.weight.grad.abs().sum() > 0

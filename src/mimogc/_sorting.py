@@ -55,6 +55,8 @@ def _sort_native(
 ) -> Arrays:
     out = torch.empty(num_dst + num_src + 2 + 4 * capacity, dtype=torch.int32)
     src, dst = src.contiguous(), dst.contiguous()
+    if src.numel() and not (src.data_ptr() and dst.data_ptr()):
+        raise TypeError(f"edge_index: expected a tensor with memory of its own, got {type(src).__name__}")
     found = function(
         src.data_ptr(), dst.data_ptr(), src.numel(), num_src, num_dst, replace_loops, out.data_ptr()
     )

@@ -28,6 +28,23 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"mimogc {version('mimogc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _general(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 def main() -> None:
     """The command ``mimogc``: an error is one line on stderr and a non-zero exit code."""
     signal.signal(signal.SIGINT, _leave)

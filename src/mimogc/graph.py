@@ -47,13 +47,15 @@ class Graph:
         """Sort ``edge_index`` into a graph, in time linear in the number of edges.
 
         Args:
-            edge_index: ``[2, E]`` integers, sources above targets.
+            edge_index: ``[2, E]`` integers, sources above targets; also a PyG `EdgeIndex`.
             num_nodes: the number of nodes, or ``(num_src, num_dst)`` of a bipartite graph; by default one more
                 than the largest index.
             edge_attr: ``[E, ...]`` attributes, kept in the graph's own edge order.
             add_self_loops: replace the self-loops by exactly one per node, as PyG's layers do; attributes of an
                 added loop are the mean over the edges into its node.
         """
+        if type(edge_index) is not Tensor and hasattr(edge_index, "as_tensor"):
+            edge_index = edge_index.as_tensor()  # PyG's EdgeIndex keeps its numbers in a tensor of its own
         _check_edge_index(edge_index)
         num_src, num_dst = _sizes(num_nodes, edge_index)
         src, dst = edge_index.long().contiguous()
@@ -216,12 +218,16 @@ class Graph:
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
-            if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+            if torch.compiler.is_compiling():
+                self._cache[key] = compute()
+            elif torch._C._are_functorch_transforms_active():
                 # Under torch.func a new tensor belongs to the transformation: what is kept must not.
                 with torch._C._DisableFuncTorch():
                     self._cache[key] = compute()
             else:
-                self._cache[key] = compute()
+                # Nor to torch.inference_mode, whose tensors no later training could use.
+                with torch.inference_mode(False):
+                    self._cache[key] = compute()
         return cast(T, self._cache[key])
 
     def __repr__(self) -> str:

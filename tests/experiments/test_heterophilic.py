@@ -95,6 +95,9 @@ class TestRuns:
         assert {run.variant for run in runs(datasets=("texas",))} == {"residual"}
         asked = runs(datasets=("texas",), variants=("averaged",))
         assert {(run.method, run.variant) for run in asked} == {("lmgc", "averaged"), ("gatv2", "averaged")}
+        both = runs(datasets=("texas",), methods=("lmgc",), variants=("residual", "averaged"))
+        assert {run.variant for run in both} == {"residual", "averaged"}
+        assert {run.variant for run in runs(datasets=("texas",), methods=("lmgc",))} == {"residual"}
         with pytest.raises(UsageError, match="--variants averaged needs one of lmgc, gatv2; got acm"):
             runs(datasets=("texas",), variants=("averaged",), methods=("lmgc", "acm"))
 

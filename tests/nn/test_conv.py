@@ -403,3 +403,12 @@ def test_nan_in_nan_out():
     for name in NAMES:
         out = LMGConv(5, 6, coefficients=name)(x, edge_index)
         assert bool(out[3].isnan().all())
+
+
+def test_free_coefficients_are_loaded_into_a_new_layer():
+    x, edge_index = _case()
+    layer = _layer("free")
+    expected = layer(x, edge_index)
+    fresh = _layer("free")
+    fresh.load_state_dict(layer.state_dict())
+    assert torch.equal(fresh(x, edge_index), expected)

@@ -177,6 +177,20 @@ def test_missing_splits_are_said() -> None:
     assert entry.command
 
 
+def test_commands_name_what_is_not_usual() -> None:
+    cells = [
+        Cell(dataset, "lmgc", variant, "test_accuracy", 70.0, 1.0, 1, 5, ())
+        for dataset, variant in (("texas", "averaged"), ("npz:mine.npz", "residual"))
+    ]
+    (said, *_) = fill(HETEROPHILIC, registry.load("heterophilic"), cells, []).commands
+    names = said.split()
+    assert names[names.index("--variants") + 1] == "residual,averaged"
+    assert names[names.index("--datasets") + 1].endswith("squirrel,npz:mine.npz")
+    (said, *_) = fill(HETEROPHILIC, registry.load("heterophilic"), [], []).commands
+    assert "--datasets" not in said
+    assert "--variants" not in said
+
+
 def test_a_complete_store_gives_a_complete_page(make_store: MakeStore, tmp_path: Path) -> None:
     page = write_report(make_store(full_table()), tmp_path / "out")
     html = page.read_text()

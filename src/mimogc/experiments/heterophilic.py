@@ -86,6 +86,7 @@ class Heterophilic(Study):
     methods = METHODS
     datasets = tuple(entry.name for entry in list_datasets() if entry.task == "node classification")
     variants = ("residual", AVERAGED)
+    usual: Mapping[str, tuple[str, ...]] = {"datasets": PAPER_DATASETS, "variants": ("residual",)}
     extras: Mapping[str, Scalar] = {
         "epochs": EPOCHS,
         "layers": 2,
@@ -102,7 +103,7 @@ class Heterophilic(Study):
         return [
             run
             for dataset in self._datasets(options)
-            for variant in self._variants(options)
+            for variant in options.variants
             for method in self._methods(variant, options)
             for lr, dropout in self._settings(dataset, method, options)
             for run in self._runs(dataset, method, variant, lr, dropout, seeds, options)
@@ -126,10 +127,6 @@ class Heterophilic(Study):
             )
         return repeats
 
-    def _variants(self, options: Options) -> tuple[str, ...]:
-        # Nothing asked for means the paper's sum.
-        return self.variants[:1] if options.variants == self.variants else options.variants
-
     def _methods(self, variant: str, options: Options) -> list[str]:
         if variant != AVERAGED:
             return list(options.methods)
@@ -139,9 +136,8 @@ class Heterophilic(Study):
         return not (options.paper_hparams or options.quick)
 
     def _datasets(self, options: Options) -> tuple[str, ...]:
-        # Nothing asked for means the paper's table, not every dataset there is.
-        paper = PAPER_DATASETS[:3] if options.quick else PAPER_DATASETS
-        return paper if options.datasets == self.datasets else options.datasets
+        named = "datasets" in (options.asked or ())
+        return options.datasets[:3] if options.quick and not named else options.datasets
 
     def _settings(self, dataset: str, method: str, options: Options) -> list[tuple[float, float]]:
         lr, dropout = USUAL

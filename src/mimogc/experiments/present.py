@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from mimogc.experiments import registry
 from mimogc.experiments.driver import Plan, Summary
 from mimogc.experiments.progress import duration
 from mimogc.experiments.run import Record
@@ -148,7 +149,7 @@ def conclusion(console: Console, summary: Summary, store: Path) -> None:
     elif summary.interrupted:
         lines[0] = "interrupted: " + lines[0]
         lines.append("the same command goes on from there")
-    elif not summary.plan.missing:
+    elif not summary.plan.missing and {run.study for run in summary.plan.runs} <= set(registry.names()):
         lines.append(f"see them with: mimogc report --store {store}")
     console.print("; ".join(lines), markup=False, highlight=False, soft_wrap=True)
 
@@ -177,7 +178,8 @@ def methods(studies: Sequence[Study]) -> None:
     for study in studies:
         print(f"\nmimogc reproduce {study.name}: {study.title}")
         for kind in ("methods", "datasets", "variants"):
-            print(f"  --{kind} {','.join(getattr(study, kind))}")
+            usual = f"  (unless named: {','.join(study.usual[kind])})" if kind in study.usual else ""
+            print(f"  --{kind} {','.join(getattr(study, kind))}{usual}")
         for name, default in study.extras.items():
             flag = f"--{name.replace('_', '-')}"
             print(f"  {flag}" if isinstance(default, bool) else f"  {flag} {default}".rstrip())

@@ -16,7 +16,7 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asks of a study. Empty means: all that the study has."""
+    """What the user asks of a study. Empty means: what is usual in the study, or all that it has."""
 
     methods: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
@@ -26,6 +26,9 @@ class Options:
     quick: bool = False
     paper_hparams: bool = False
     extras: tuple[tuple[str, Scalar], ...] = ()  #: the study's own options, see Study.extras
+    asked: frozenset[str] | None = (
+        None  #: which of methods, datasets and variants were named; set by `complete`
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ class Study(Protocol):
     methods: tuple[str, ...]
     datasets: tuple[str, ...]
     variants: tuple[str, ...]
+    usual: Mapping[
+        str, tuple[str, ...]
+    ] = {}  #: what is meant where none are named, if not all: {"variants": (…)}
     extras: Mapping[str, Scalar] = {}  #: further options and their defaults: {"steps": 40_000} gives --steps
     own_names: tuple[str, ...] = ()  #: kinds ("method", "dataset") whose names "form:place" are let through
     threads: int = 1  #: per batch; part of the study because the bits of a result can depend on it
@@ -94,7 +100,7 @@ class Study(Protocol):
 
 
 def complete(study: Study, options: Options) -> Options:
-    """``options`` with every name checked against the study and every empty list filled with all it has."""
+    """``options`` with every name checked against the study and every empty list filled with what is usual."""
     if options.seeds is not None and options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1; got {options.seeds}")
     for lr in options.lrs:
@@ -102,20 +108,27 @@ def complete(study: Study, options: Options) -> Options:
             raise UsageError(f"--lr must be a positive number; got {lr:g}")
     for name, _ in options.extras:
         known("option", name, study.extras)
+    asked = options.asked
+    if asked is None:
+        asked = frozenset(kind for kind in ("methods", "datasets", "variants") if getattr(options, kind))
     return replace(
         options,
-        methods=_chosen(study, "method", options.methods, study.methods),
-        datasets=_chosen(study, "dataset", options.datasets, study.datasets),
-        variants=_chosen(study, "variant", options.variants, study.variants),
+        methods=_chosen(study, "methods", options.methods),
+        datasets=_chosen(study, "datasets", options.datasets),
+        variants=_chosen(study, "variants", options.variants),
+        asked=asked,
         extras=tuple({**study.extras, **dict(options.extras)}.items()),
     )
 
 
-def _chosen(study: Study, kind: str, wanted: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    own = [name for name in dict.fromkeys(wanted) if ":" in name and kind in study.own_names]
-    names = {known(kind, name, available) for name in wanted if name not in own}
+def _chosen(study: Study, kind: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    one, available = kind.removesuffix("s"), getattr(study, kind)
+    if not wanted:
+        return tuple(study.usual.get(kind, available))
+    own = [name for name in dict.fromkeys(wanted) if ":" in name and one in study.own_names]
+    names = {known(one, name, available) for name in wanted if name not in own}
     # In the study's order, each once, so that the same choice always gives the same list.
-    return tuple(name for name in available if name in names or not wanted) + tuple(own)
+    return tuple(name for name in available if name in names) + tuple(own)
 
 
 def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object]) -> str:
@@ -131,7 +144,7 @@ def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object])
 def able(study: Study, options: Options, methods: Sequence[str], what: str) -> list[str]:
     """The methods asked for that are among ``methods``; to name another one is an error, which says ``what``."""
     unable = [method for method in options.methods if method not in methods]
-    if unable and options.methods != study.methods:
+    if unable and "methods" in (options.asked or ()):
         raise UsageError(f"{what} one of {', '.join(methods)}; got {', '.join(unable)}")
     return [method for method in options.methods if method in methods]
 

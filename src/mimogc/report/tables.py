@@ -171,13 +171,14 @@ def command(study: Study, methods: Sequence[str], columns: Sequence[Column], opt
     parts = ["mimogc", "reproduce", study.name]
     if set(methods) != set(study.methods):
         parts += ["--methods", ",".join(methods)]
-    for option, available, wanted in (
-        ("--datasets", study.datasets, [column.dataset for column in columns]),
-        ("--variants", study.variants, [column.variant for column in columns]),
+    for kind, available, wanted in (
+        ("datasets", study.datasets, [column.dataset for column in columns]),
+        ("variants", study.variants, [column.variant.split()[0] for column in columns]),
     ):
         names = [name for name in available if name in wanted]
-        if names and set(names) != set(available):
-            parts += [option, ",".join(names)]
+        names += [name for name in dict.fromkeys(wanted) if ":" in name]  # of one's own
+        if names and set(names) != set(study.usual.get(kind, available)):
+            parts += [f"--{kind}", ",".join(names)]
     return shlex.join([*parts, *options])
 
 

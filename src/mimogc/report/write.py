@@ -131,6 +131,7 @@ def _render(template: str, **facts: object) -> str:
     )
     environment.filters["duration"] = duration
     environment.filters["label"] = label
+    environment.filters["runs"] = lambda count: f"{count:,} run{'' if count == 1 else 's'}"
     environment.filters["line"] = lambda text: " ".join(text.replace("|", "\\|").split())
     return environment.get_template(template).render(**facts)
 

@@ -1,5 +1,7 @@
 """Coefficients that do not look at the features: GCN, the filter bank of ACM, and free weights."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter, UninitializedParameter
@@ -60,6 +62,12 @@ class Free(Coefficients):
     def reset_parameters(self) -> None:
         if not isinstance(self.weight, UninitializedParameter):
             torch.nn.init.normal_(self.weight)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        saved = state_dict.get(f"{prefix}weight")
+        if isinstance(self.weight, UninitializedParameter) and isinstance(saved, Tensor) and saved.dim() == 2:
+            self.weight.materialize(saved.shape, dtype=saved.dtype)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         if isinstance(self.weight, UninitializedParameter):
