@@ -19,7 +19,11 @@ def _case():
     [
         ({"coefficients": "gatv3"}, "coefficients: expected one of lmgc, .* got 'gatv3'"),
         ({"combine": "max"}, "combine: expected one of sum, mean, concat, got 'max'"),
-        ({"heads": 0}, "heads: expected at least 1, got 0"),
+        ({"heads": 0}, "heads: expected a whole number of at least 1, got 0"),
+        ({"heads": 2.0}, r"heads: expected a whole number of at least 1, got 2\.0"),
+        ({"in_channels": -2}, "in_channels: expected a whole number of at least 1, got -2"),
+        ({"in_channels": [5, 5]}, r"in_channels: expected a whole number of at least 1, got \[5, 5\]"),
+        ({"edge_dim": 0}, "edge_dim: expected a whole number of at least 1, got 0"),
         ({"coefficients": "gcn", "heads": 2}, "heads: coefficients 'gcn' have exactly 1 computational graph"),
         ({"coefficients": ["gcn"]}, r"coefficients: expected one of lmgc, .* got \['gcn'\]"),
         (
@@ -32,7 +36,7 @@ def _case():
             "stalk_dim: expected a divisor of out_channels=5, got 2",
         ),
         ({"dropout": 1.5}, r"dropout: expected a probability in \[0, 1\), got 1.5"),
-        ({"out_channels": 0}, "out_channels: expected at least 1, got 0"),
+        ({"out_channels": 0}, "out_channels: expected a whole number of at least 1, got 0"),
         ({"act": "relu"}, "act: expected 'gelu' or None, got 'relu'"),
     ],
 )
@@ -46,6 +50,7 @@ def test_bad_options_are_named(options, message):
     [
         (torch.zeros(4, 6), None, ValueError, r"x: expected shape \[N, 5\], got \[4, 6\]"),
         (torch.zeros(4), None, ValueError, r"x: expected shape \[N, 5\], got \[4\]"),
+        (torch.zeros(4, 5).to_sparse(), None, TypeError, "x: expected a dense tensor, got torch.sparse_coo"),
         (torch.zeros(4, 5, dtype=torch.long), None, TypeError, "x: expected a floating type, got torch.int64"),
         (torch.zeros(4, 5, dtype=torch.float64), None, TypeError, "x: expected torch.float32 like the layer's weights"),
         (torch.zeros(4, 5, device="meta"), None, ValueError, "x: expected device cpu like the layer"),
@@ -154,3 +159,9 @@ def test_weights_of_edges_are_not_ignored(layer):
             layer(x, graph)
     unweighted = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(4), (3, 3))
     torch.testing.assert_close(layer(x, unweighted), layer(x, edge_index))
+
+
+def test_layers_that_are_not_lazy_say_so():
+    for build in (lambda size: GINLayer(size, 8), lambda size: PolynomialConv(size, 8, 2)):
+        with pytest.raises(ValueError, match="in_channels: expected a whole number of at least 1, got -1"):
+            build(-1)

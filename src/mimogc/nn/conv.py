@@ -16,7 +16,7 @@ from mimogc.graph import Graph
 from mimogc.nn import layout
 from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
 from mimogc.nn.coefficients.base import Scored
-from mimogc.nn.inputs import as_graph, check_edge_attr, check_features, has_hooks, unpacked
+from mimogc.nn.inputs import as_graph, check_edge_attr, check_features, check_size, has_hooks, unpacked
 from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc
 
 
@@ -88,8 +88,14 @@ class LMGConv(MessagePassing):
             raise ValueError(f"combine: expected one of {', '.join(layout.COMBINE)}, got {combine!r}")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
-        if out_channels < 1:
-            raise ValueError(f"out_channels: expected at least 1, got {out_channels}")
+        sizes = in_channels if isinstance(in_channels, tuple) else (in_channels,)
+        for size in sizes:
+            if size != -1:  # to be found out
+                check_size("in_channels", size)
+        check_size("out_channels", out_channels)
+        check_size("heads", heads)
+        if edge_dim is not None:
+            check_size("edge_dim", edge_dim)
         self.coefficients = chosen(
             coefficients,
             in_channels,

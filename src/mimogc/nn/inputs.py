@@ -10,10 +10,18 @@ from torch_geometric.typing import SparseTensor
 from mimogc.graph import Graph, Size
 
 
+def check_size(name: str, size: object, smallest: int = 1) -> None:
+    """Refuse a number of channels or graphs that is no whole number, or too small."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < smallest:
+        raise ValueError(f"{name}: expected a whole number of at least {smallest}, got {size!r}")
+
+
 def check_features(x: Tensor, channels: int) -> None:
     """Refuse x unless it is ``[N, channels]`` of a floating type; -1 stands for any width."""
     if not isinstance(x, Tensor):
         raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(x).__name__}")
+    if x.layout != torch.strided:
+        raise TypeError(f"x: expected a dense tensor, got {x.layout}")
     if x.dim() != 2 or channels not in (-1, x.size(1)):
         raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
     if not x.dtype.is_floating_point:

@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import glorot
 
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.inputs import check_features, plain_graph
+from mimogc.nn.inputs import check_features, check_size, plain_graph
 from mimogc.ops import propagate
 
 
@@ -31,6 +31,8 @@ class GINLayer(torch.nn.Module):
         self, in_channels: int, out_channels: int, eps: float = 0.0, train_eps: bool = False
     ) -> None:
         super().__init__()
+        check_size("in_channels", in_channels)
+        check_size("out_channels", out_channels)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.initial_eps = eps

@@ -12,7 +12,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.graph import Graph
 from mimogc.nn.conv import Operator
-from mimogc.nn.inputs import check_features, plain_graph
+from mimogc.nn.inputs import check_features, check_size, plain_graph
 from mimogc.ops import propagate
 
 BASES = ("monomial", "chebyshev", "cayley")
@@ -58,6 +58,8 @@ class PolynomialConv(torch.nn.Module):
             raise ValueError(f"basis: expected one of {', '.join(BASES)}, got {basis!r}")
         if degree < 0:
             raise ValueError(f"degree: expected at least 0, got {degree}")
+        check_size("in_channels", in_channels)
+        check_size("out_channels", out_channels)
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.degree = degree

@@ -122,6 +122,8 @@ def graph_gram(layer: Layer, x: Tensor, graph: Graph) -> Tensor:
 
 
 def _basis(graph: Graph, basis: FourierBasis | None) -> FourierBasis:
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph: expected a mimogc.Graph, got {type(graph).__name__}")
     if basis is None:
         return fourier_basis(graph if graph.is_undirected else graph.to_undirected())
     if basis.num_nodes != graph.num_nodes:
