@@ -73,11 +73,11 @@ def _depth_figure(dataset: str, layers: int, where: str) -> Figure:
         f"Depth on {where}",
         f"Effective rank and distance to rank one of the features after up to {layers} random layers of "
         f"each method, {measure.DEPTH_WIDTH} channels, self-loops added, features rescaled after every "
-        "layer. With one graph (blue) features approach rank one. For the GCN theory gives the rate, from "
-        "the spectral gap of the graph. Graphs that share one eigenbasis (purple) approach it too, more "
-        "slowly, and so do several whose weights a softmax normalises (orange). Several graphs with weights of "
-        "their own (green, red), the exact MIMO-GC (black) and GIN (grey), which is not linear, keep more than one "
-        "direction. One random draw per method.",
+        "layer. With one graph (blue), or several whose weights a softmax normalises (orange), features approach "
+        "rank one. For the GCN theory gives the rate, from the spectral gap of the graph. Graphs that share one "
+        "eigenbasis (purple) approach it too, more slowly. Several graphs with weights of their own (green, red), "
+        "the exact MIMO-GC (black) and GIN (grey), which is not linear, keep more than one direction. One random "
+        "draw per method.",
         functools.partial(_depth, dataset, layers),
         "plots:depth",
         dataset,
