@@ -191,6 +191,24 @@ def test_commands_name_what_is_not_usual() -> None:
     assert "--variants" not in said
 
 
+def test_a_method_without_a_variant_does_not_miss_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = [Cell("texas", "lmgc", "averaged", "test_accuracy", 70.0, 1.0, 5, 5, ())]
+    filled = fill(HETEROPHILIC, registry.load("heterophilic"), cells, [])
+    last = {row.method: row.entries[-1] for row in filled.rows}
+    assert {name: entry.possible for name, entry in last.items() if name in ("ACM", "GATv2", "LMGC")} == {
+        "ACM": False,
+        "GATv2": True,
+        "LMGC": True,
+    }
+    assert last["ACM"].command == ""
+    assert filled.total == 6 * len(filled.rows) + 2
+    for said in filled.commands:
+        _, *arguments = said.split()
+        assert ("averaged" in said) <= (not {"acm", "gin", "fagcn"} & set(said.replace(",", " ").split()))
+        assert command_line([*arguments, "--dry-run"]) == 0
+
+
 def test_a_complete_store_gives_a_complete_page(make_store: MakeStore, tmp_path: Path) -> None:
     page = write_report(make_store(full_table()), tmp_path / "out")
     html = page.read_text()

@@ -130,7 +130,10 @@ class Heterophilic(Study):
     def _methods(self, variant: str, options: Options) -> list[str]:
         if variant != AVERAGED:
             return list(options.methods)
-        return able(self, options, SUMMED, f"--variants {AVERAGED} needs")
+        return able(options, SUMMED, AVERAGED, f"--variants {AVERAGED} needs")
+
+    def has(self, method: str, variant: str) -> bool:
+        return variant.split()[0] != AVERAGED or method in SUMMED
 
     def _has_grid(self, options: Options) -> bool:
         return not (options.paper_hparams or options.quick)

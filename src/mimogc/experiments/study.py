@@ -82,6 +82,10 @@ class Study(Protocol):
         """
         return []
 
+    def has(self, method: str, variant: str) -> bool:
+        """Whether a method has a variant; by default every method has all."""
+        return True
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         """Which of these runs are computed together: grouped by what a run is, not by its place here."""
 
@@ -141,10 +145,13 @@ def known(kind: str, name: str, available: Sequence[str] | Mapping[str, object])
     raise UsageError(f"unknown {kind} {name!r}; {hint}")
 
 
-def able(study: Study, options: Options, methods: Sequence[str], what: str) -> list[str]:
-    """The methods asked for that are among ``methods``; to name another one is an error, which says ``what``."""
+def able(options: Options, methods: Sequence[str], variant: str, what: str) -> list[str]:
+    """The methods asked for that are among ``methods``, which alone have a variant.
+
+    To name another one for nothing but this variant is an error, which says ``what``.
+    """
     unable = [method for method in options.methods if method not in methods]
-    if unable and "methods" in (options.asked or ()):
+    if unable and "methods" in (options.asked or ()) and options.variants == (variant,):
         raise UsageError(f"{what} one of {', '.join(methods)}; got {', '.join(unable)}")
     return [method for method in options.methods if method in methods]
 

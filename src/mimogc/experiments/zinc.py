@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from mimogc.experiments.graph_training import History, Trained, train
@@ -64,9 +65,14 @@ class MoleculeStudy(Study):
         return options.variants[:1] if options.quick and not named else options.variants
 
     def _methods(self, variant: str, options: Options) -> list[str]:
-        if not (VARIANTS[variant].get("bonds") or dict(options.extras)["edge_features"]):
+        if dict(options.extras)["edge_features"]:
+            return able(replace(options, variants=(variant,)), BOND_METHODS, variant, "edge features need")
+        if all(self.has(method, variant) for method in options.methods):
             return list(options.methods)
-        return able(self, options, BOND_METHODS, "edge features need")
+        return able(options, BOND_METHODS, variant, "edge features need")
+
+    def has(self, method: str, variant: str) -> bool:
+        return not VARIANTS[variant.split()[0]].get("bonds") or method in BOND_METHODS
 
     def _settings(self, method: str, variant: str, options: Options) -> list[tuple[int, float]]:
         if variant == "bonds":

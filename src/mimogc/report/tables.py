@@ -27,6 +27,7 @@ class Entry:
     difference: str
     remark: str  # what is incomplete about it
     command: str  # that completes it; empty where nothing is missing
+    possible: bool = True  # whether the method has the variant of the column
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class FilledTable:
 
     @property
     def total(self) -> int:
-        return sum(len(row.entries) for row in self.rows)
+        return sum(entry.possible for row in self.rows for entry in row.entries)
 
 
 def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence[str]) -> FilledTable:
@@ -89,7 +90,8 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
         for column in columns:
             cell, paper = ours.get((method, column)), theirs.get((method, column))
             remark = _remark(_study(study, column), cell) if cell else ""
-            incomplete = cell is None or bool(remark)
+            possible = _study(study, column).has(method, column.variant)
+            incomplete = possible and (cell is None or bool(remark))
             entries.append(
                 Entry(
                     column=column.label,
@@ -102,6 +104,7 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
                     else "",
                     remark=remark,
                     command=command(_study(study, column), [method], [column], options) if incomplete else "",
+                    possible=possible,
                 )
             )
         first = entries[0]
