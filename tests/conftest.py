@@ -4,11 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 
 def _mirror() -> Path:
     given = os.environ.get("MIMOGC_MIRROR")
     return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Every test begins at the same place of torch's random numbers."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

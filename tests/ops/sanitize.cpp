@@ -77,6 +77,41 @@ struct Api;
 API(float, f32)
 API(double, f64)
 
+// The layer with the products of its own: h, and the gradients that are made of those to h and to the output.
+template <class T>
+void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
+    const int64_t N = at.N, E = at.E, width = K * C;
+    const T slope = T(0.2);
+    for (int64_t F : {32, 33, 71}) {
+        const auto x = random_values<T>(N * F), w = random_values<T>(width * F), g = random_values<T>(N * C);
+        auto att = random_values<T>(2 * K * width);
+        for (T& value : att) value /= T(100);
+        std::vector<T> h(N * width), st(N * 2 * K), out(N * C), derivative(N * C);
+        Api<T>::layer(N, at.rowptr.data(), at.col.data(), F, K, C, slope, x.data(), w.data(), att.data(), nullptr,
+                      nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
+        std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * width), grad_x(N * F);
+        std::vector<T> grad_w(width * F), grad_att(2 * K * width), grad_bias(C);
+        Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), F, K, C, slope, x.data(),
+                     w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), derivative.data(), scaled.data(),
+                     grad_st.data(), grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(), grad_att.data(),
+                     grad_bias.data(), threads);
+        std::vector<double> wanted_h(N * width), wanted_x(N * F), wanted_w(width * F), wanted_bias(C);
+        for (int64_t n = 0; n < N; n++) {
+            for (int64_t q = 0; q < width; q++)
+                for (int64_t f = 0; f < F; f++) {
+                    wanted_h[n * width + q] += double(x[n * F + f]) * w[q * F + f];
+                    wanted_x[n * F + f] += double(grad_h[n * width + q]) * w[q * F + f];
+                    wanted_w[q * F + f] += double(grad_h[n * width + q]) * x[n * F + f];
+                }
+            for (int64_t c = 0; c < C; c++) wanted_bias[c] += double(g[n * C + c]) * derivative[n * C + c];
+        }
+        expect("h", h, wanted_h);
+        expect("grad_x", grad_x, wanted_x);
+        expect("grad_w", grad_w, wanted_w);
+        expect("grad_bias", grad_bias, wanted_bias);
+    }
+}
+
 template <class T>
 void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     const int64_t N = at.N, E = at.E;
@@ -134,13 +169,14 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
             for (int64_t c = 0; c < C; c++) wanted[at.dst[e] * C + c] += a * h[(at.src[e] * K + k) * C + c];
         }
     std::vector<T> scores(N * 2 * K), out(N * C);
-    Api<T>::layer(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), att.data(), u.data(), bias.data(),
-                  scores.data(), out.data(), nullptr, threads);
+    std::vector<T> given(h);
+    Api<T>::layer(N, at.rowptr.data(), at.col.data(), 0, K, C, slope, nullptr, nullptr, att.data(), u.data(),
+                  bias.data(), given.data(), scores.data(), out.data(), nullptr, threads);
     expect("scores", scores, st);
     expect("layer", out, wanted);
     std::vector<T> derivative(N * C);
-    Api<T>::layer(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), att.data(), u.data(), bias.data(),
-                  scores.data(), out.data(), derivative.data(), threads);
+    Api<T>::layer(N, at.rowptr.data(), at.col.data(), 0, K, C, slope, nullptr, nullptr, att.data(), u.data(),
+                  bias.data(), given.data(), scores.data(), out.data(), derivative.data(), threads);
     std::vector<double> slopes(N * C);
     for (int64_t q = 0; q < N * C; q++) {
         const double z = wanted[q], below = 0.5 * std::erfc(-z * std::sqrt(0.5));
@@ -152,10 +188,13 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
 
     // Its gradients are compared with autograd by the Python tests; here they only have to stay inside their buffers.
     const auto g = random_values<T>(N * C);
-    std::vector<T> grad_st(N * 2 * K), grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
-    Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), K, C, slope, h.data(),
-                 att.data(), u.data(), scores.data(), g.data(), grad_st.data(), grad_score.data(), grad_h.data(),
-                 grad_att.data(), threads);
+    std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
+    for (bool activated : {false, true})
+        Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), 0, K, C, slope, nullptr,
+                     nullptr, h.data(), att.data(), u.data(), scores.data(), g.data(),
+                     activated ? derivative.data() : nullptr, activated ? scaled.data() : nullptr, grad_st.data(),
+                     grad_score.data(), grad_h.data(), nullptr, nullptr, grad_att.data(), nullptr, threads);
+    if (K * C >= 32) check_products<T>(at, K, C, threads);
     const auto q = random_values<T>(N * K * C), a = random_values<T>(K * C);
     std::vector<T> pairs(E * K), grad_q(N * K * C), grad_a(K * C);
     Api<T>::pairs(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), q.data(), a.data(), pairs.data(), threads);
@@ -165,7 +204,7 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     if (N > 1) {
         std::vector<T> gathered((N - 1) * K * C);
         Api<T>::tanh(1, N - 1, at.rowptr.data(), at.col.data(), K, C, kSharedToHeads, scores.data(), scores.data() + K,
-                     2 * K, u.data(), x.data(), nullptr, gathered.data(), nullptr, threads);
+                     2 * K, u.data(), x.data(), gathered.data(), threads);
     }
 }
 

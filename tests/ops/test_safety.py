@@ -25,28 +25,30 @@ def threads():
     torch.set_num_threads(before)
 
 
-def _step(seed=0, nodes=3000, edges=60_000):
+def _step(seed=0, nodes=3000, edges=60_000, width=16):
     torch.manual_seed(seed)
-    layer = LMGConv(16, 24)
-    x = torch.randn(nodes, 16, requires_grad=True)
+    layer = LMGConv(width, 24)
+    x = torch.randn(nodes, width, requires_grad=True)
     layer(x, random_edges(nodes, edges, seed)).square().sum().backward()
     return [x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
+@pytest.mark.parametrize("width", [16, 40])  # with torch's products and with those of the kernel
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_bitwise_repeatable_for_a_thread_count(threads, count):
+def test_bitwise_repeatable_for_a_thread_count(threads, count, width):
     threads(count)
-    first = _step()
+    first = _step(width=width)
     for _ in range(3):
-        for one, other in zip(first, _step(), strict=True):
+        for one, other in zip(first, _step(width=width), strict=True):
             assert torch.equal(one, other)
 
 
-def test_thread_counts_agree_up_to_rounding(threads):
+@pytest.mark.parametrize("width", [16, 40])
+def test_thread_counts_agree_up_to_rounding(threads, width):
     results = []
     for count in (1, 2, 3):
         threads(count)
-        results.append(_step())
+        results.append(_step(width=width))
     for one, *others in zip(*results, strict=True):
         for other in others:
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))

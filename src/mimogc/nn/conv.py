@@ -16,8 +16,17 @@ from mimogc.graph import Graph
 from mimogc.nn import layout
 from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
 from mimogc.nn.coefficients.base import Scored
-from mimogc.nn.inputs import as_graph, check_edge_attr, check_features, check_size, has_hooks, unpacked
-from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc
+from mimogc.nn.inputs import (
+    as_graph,
+    check_edge_attr,
+    check_features,
+    check_index,
+    check_size,
+    has_hooks,
+    unpacked,
+)
+from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc, unchecked_lmgcs
+from mimogc.ops.layers import Settings, Weights
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,7 @@ class LMGConv(MessagePassing):
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
     ) -> Any:
-        sides = self._sides(x)
+        sides = self.check(x)
         graph = self.graph(sides, edge_index, edge_attr)
         looked_at = self._looked_at()
         if not (looked_at or return_attention_weights) and self._fusable():
@@ -172,23 +181,30 @@ class LMGConv(MessagePassing):
             index: ``[N]`` int64, the row of each node.
             edge_index: the graph, as for ``forward``.
         """
-        if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
-            found = (
-                f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-            )
-            raise TypeError(f"index: expected int64 of shape [N], got {found}")
-        whole = self._fusable() and self.combine == "sum" and self.lin_dst is None and self.edge_dim is None
-        changed = type(self).forward is not LMGConv.forward or has_hooks(self)
-        if self._looked_at() or changed or not whole:
+        check_index(index)
+        own = self.as_function()
+        if own is None:
             out: Tensor = self(table.index_select(0, index), edge_index)
             return out
-        self._sides(table)
+        self.check(table)
         graph = self.graph((index, index), edge_index)
+        return unchecked_lmgcs(table, [own[0]], [own[1]], graph, index)
+
+    def as_function(self) -> tuple[Weights, Settings] | None:
+        """What lmgc's kernel needs, if a call for nodes of one kind is that kernel and nothing else."""
+        if (
+            not self._fusable()
+            or self.combine != "sum"
+            or self.lin_dst is not None
+            or self.edge_dim is not None
+            or self._looked_at()
+            or type(self).forward is not LMGConv.forward
+            or has_hooks(self)
+        ):
+            return None
         coefficients: Any = self.coefficients
-        slope = coefficients.negative_slope
-        return unchecked_lmgc(
-            table, self.lin.weight, coefficients.att, graph, slope, None, self.bias, self.act, index
-        )
+        settings = Settings(coefficients.negative_slope, self.act == "gelu")
+        return Weights(self.lin.weight, coefficients.att, None, self.bias), settings
 
     def graph(self, x: Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Graph:
         """The graph that the coefficients are computed on, with the self-loops this layer asks for."""
@@ -203,14 +219,14 @@ class LMGConv(MessagePassing):
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
         """The layer as a linear map, with its coefficients frozen at x, without bias, activation and dropout."""
-        sides = self._sides(x)
+        sides = self.check(x)
         own = self.graph(sides, graph)
         alpha = self.coefficients(sides, self._maps(sides), own)
         shape = (*self.coefficients.map_shape(self.out_channels), -1)
         weight = layout.weights(self.coefficients.layout, self.combine, self.lin.weight.view(shape))
         return Operator(alpha, weight, own)
 
-    def _sides(self, x: Tensor | Pair) -> Pair:
+    def check(self, x: Tensor | Pair) -> Pair:
         """The features of sources and targets, checked."""
         source, target = x if isinstance(x, tuple) else (x, x)
         wanted = (

@@ -28,6 +28,13 @@ def check_features(x: Tensor, channels: int) -> None:
         raise TypeError(f"x: expected a floating type, got {x.dtype}")
 
 
+def check_index(index: Tensor) -> None:
+    """Refuse what cannot say which row of a table each node has."""
+    if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
+        found = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+        raise TypeError(f"index: expected int64 of shape [N], got {found}")
+
+
 def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, multiplied: bool) -> None:
     """Refuse attributes unless they are those of a layer with `edge_dim`; `multiplied` ones are of a floating type."""
     if edge_dim is None:

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from mimogc.graph import Graph
 from mimogc.nn.bonds import BondConv, TypedGraph
+from mimogc.nn.chain import chain
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.features import LAPLACIAN, Encoder, LaplacianEncoder, SparseFeatures
@@ -202,30 +203,34 @@ class GraphRegressor(torch.nn.Module):
 
     def forward(self, batch: Molecules) -> Tensor:
         """[B] predictions."""
-        h = self._embedded(batch)
-        graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
-        outputs: list[Tensor] = []
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            if (
-                isinstance(layer, LMGConv)
-                and not outputs
-                and self.encoder is None
-                and not has_hooks(self.embedding)
-            ):
-                out = layer.from_table(self.embedding.weight, batch.atom, graph)
-            else:
-                out = layer(h, graph)
-            if not (
-                isinstance(layer, LMGConv) and layer.act
-            ):  # else the layer has activated its output itself
-                out = F.gelu(norm(out))
-            h = out + h if self.residual else out
-            outputs.append(h)
-        if self.jumping_knowledge:
-            h = torch.stack(outputs).amax(0)
+        h = self._last_layer(batch)
         pooled = h.new_zeros(batch.num_graphs, h.size(1)).index_add(0, batch.owner, h)
         predicted: Tensor = self.last(F.gelu(self.hidden(pooled)))
         return predicted.squeeze(1)
+
+    def _last_layer(self, batch: Molecules) -> Tensor:
+        """[N, channels] of the last layer, or the maximum over the layers."""
+        plain = self.encoder is None and not has_hooks(self.embedding)
+        # Whether nothing comes between the layers: an activated LMGConv is followed by no norm.
+        chained = not (self.residual or self.jumping_knowledge) and all(
+            isinstance(layer, LMGConv) and layer.act for layer in self.layers
+        )
+        if chained and plain:
+            return chain(self.layers, self.embedding.weight, batch.graph, batch.atom)
+        h = self._embedded(batch)
+        if chained:
+            return chain(self.layers, h, batch.graph)
+        graph = TypedGraph.of(batch.graph, batch.bond, BOND_TYPES, h.dtype) if self.bonds else batch.graph
+        outputs: list[Tensor] = []
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            if plain and not outputs and isinstance(layer, LMGConv):
+                out = layer.from_table(self.embedding.weight, batch.atom, graph)
+            else:
+                out = layer(h, graph)
+            out = out if isinstance(layer, LMGConv) and layer.act else F.gelu(norm(out))
+            h = out + h if self.residual else out
+            outputs.append(h)
+        return torch.stack(outputs).amax(0) if self.jumping_knowledge else h
 
     def _embedded(self, batch: Molecules) -> Tensor:
         h: Tensor = self.embedding(batch.atom)

@@ -1,11 +1,13 @@
 """The operator Σ_k Ã^(k) h_k and its fused forms: checked arguments in front, kernels or plain torch behind."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from mimogc._library import backend
 from mimogc.graph import Graph
-from mimogc.ops import compiled, functions, native, reference
+from mimogc.ops import compiled, functions, layers, native, reference
 from mimogc.ops.native import Shape, use_reference
 from mimogc.ops.reference import separable_alpha
 
@@ -155,14 +157,36 @@ def unchecked_lmgc(
 
     With `rows` ``[N]`` node i has row ``rows[i]`` of x.
     """
+    return unchecked_lmgcs(
+        x, [layers.Weights(weight, att, edge, bias)], [layers.Settings(slope, act == "gelu")], graph, rows
+    )
+
+
+def unchecked_lmgcs(
+    x: Tensor,
+    weights: Sequence[layers.Weights],
+    settings: Sequence[layers.Settings],
+    graph: Graph,
+    rows: Tensor | None,
+) -> Tensor:
+    """Several layers one after another."""
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
-        heads = att.size(0) // 2
-        h = torch.nn.functional.linear(x if rows is None else x.index_select(0, rows), weight)
-        s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
-        out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, edge)
-        return activated(out if bias is None else out + bias, act)
-    fused: Tensor = functions.Layer.apply(x, weight, att, edge, bias, graph, slope, act == "gelu", rows)
+        out = x if rows is None else x.index_select(0, rows)
+        for own, (slope, gelu) in zip(weights, settings, strict=True):
+            out = _by_parts(out, own, slope, graph)
+            out = torch.nn.functional.gelu(out) if gelu else out
+        return out
+    tensors = [tensor for own in weights for tensor in own]
+    fused: Tensor = layers.Layers.apply(graph, tuple(settings), rows, x, *tensors)
     return fused
+
+
+def _by_parts(x: Tensor, own: layers.Weights, slope: float, graph: Graph) -> Tensor:
+    heads = own.att.size(0) // 2
+    h = torch.nn.functional.linear(x, own.weight)
+    s, t = (torch.nn.functional.leaky_relu(h, slope) @ own.att.t()).split(heads, dim=1)
+    out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, own.edge)
+    return out if own.bias is None else out + own.bias
 
 
 def check_act(act: str | None) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -59,13 +59,13 @@ _ARGUMENTS = {
     "sum": "ipppiinpppn",
     "dot": "ipppiinpppn",
     "sum_grad": "ipppiinpppppn",
-    "tanh_sum": "iippiinppipppppn",
+    "tanh_sum": "iippiinppipppn",
     "tanh_sum_grad": "iippppiippipppppppn",
     "scores": "iiirpppn",
     "pair_scores": "ippiirppppn",
     "pair_scores_grad": "iipppppiirpppppppn",
-    "layer": "ippiirpppppppn",
-    "layer_grad": "ippppiirpppppppppn",
+    "layer": "ippiiirpppppppppn",
+    "layer_grad": "ippppiiirppppppppppppppppn",
 }
 
 
@@ -141,7 +141,7 @@ def tanh_sum_rows(
     """The same for `rows` rows from `first`; SHARED_TO_HEADS takes h [N, F] and writes out [rows, K, F]."""
     _function("tanh_sum", h.dtype)(
         first, rows, graph.rowptr.data_ptr(), graph.sources.data_ptr(), s.size(1), h.size(-1), shape, s.data_ptr(),
-        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), None, out.data_ptr(), None,
+        t.data_ptr(), s.stride(0), _pointer(edge), h.data_ptr(), out.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
 
@@ -172,45 +172,81 @@ def scores(h: Tensor, att: Tensor, slope: float) -> Tensor:
     return out
 
 
-def layer(
-    h: Tensor,
-    att: Tensor,
-    slope: float,
-    edge: Tensor | None,
-    bias: Tensor | None,
-    graph: Graph,
-    gelu: bool = False,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The paper's layer from h [N, K·C]: out [N, C], the scores st [N, 2K], targets' then sources', and nothing.
+# The products of a layer are computed by its kernel where W has at least so many rows and columns, and at most so many
+# bytes; elsewhere by torch.
+_SMALLEST_SIDE, _LARGEST_WEIGHT = 32, 2**18
 
-    With `gelu`, out is GELU of it, and the derivative [N, C] of GELU is the third result.
+
+def multiplies(weight: Tensor) -> bool:
+    """Whether `layer` and `layer_grad` take x and weight, and not h."""
+    small = weight.numel() * weight.element_size() <= _LARGEST_WEIGHT
+    return small and min(weight.shape) >= _SMALLEST_SIDE
+
+
+# weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]; the last two may be missing
+LayerWeights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+
+
+def layer(
+    x: Tensor | None, h: Tensor | None, weights: LayerWeights, slope: float, graph: Graph, gelu: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The paper's layer from x [N, F], or from h = x weightᵀ [N, K·C]: out [N, C], h, and the scores st [N, 2K].
+
+    The scores are the targets' then the sources'. With `gelu`, out is GELU of it, and the derivative [N, C] of GELU is
+    the fourth result.
     """
-    nodes, width = h.shape
-    heads = att.size(0) // 2
+    weight, att, edge, bias = weights
+    nodes, (width, features), heads = graph.num_dst, weight.shape, att.size(0) // 2
+    h = weight.new_empty(nodes, width) if h is None else h
     st, out = h.new_empty(nodes, 2 * heads), h.new_empty(nodes, width // heads)
     derivative = torch.empty_like(out) if gelu else None
     _function("layer", h.dtype)(
-        nodes, graph.rowptr.data_ptr(), graph.sources.data_ptr(), heads, width // heads, slope, h.data_ptr(),
-        att.data_ptr(), _pointer(edge), _pointer(bias), st.data_ptr(), out.data_ptr(), _pointer(derivative),
-        torch.get_num_threads(),
+        nodes, graph.rowptr.data_ptr(), graph.sources.data_ptr(), features, heads, width // heads, slope, _pointer(x),
+        weight.data_ptr(), att.data_ptr(), _pointer(edge), _pointer(bias), h.data_ptr(), st.data_ptr(), out.data_ptr(),
+        _pointer(derivative), torch.get_num_threads(),
     )  # fmt: skip
-    return out, st, derivative
+    return out, h, st, derivative
+
+
+class LayerGradients(NamedTuple):
+    """Those of `layer`; grad_score [E, K] is that of the edges' scores, x and weight are None unless asked for."""
+
+    h: Tensor
+    att: Tensor
+    score: Tensor
+    x: Tensor | None
+    weight: Tensor | None
+    bias: Tensor | None
 
 
 def layer_grad(
-    h: Tensor, att: Tensor, slope: float, edge: Tensor | None, st: Tensor, g: Tensor, graph: Graph
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `layer` to h, att and to the scores [E, K]."""
-    nodes, width = h.shape
-    heads = att.size(0) // 2
+    x: Tensor | None,
+    h: Tensor,
+    weights: LayerWeights,
+    slope: float,
+    st: Tensor,
+    derivative: Tensor | None,
+    g: Tensor,
+    graph: Graph,
+    needs: tuple[bool, bool, bool],
+) -> LayerGradients:
+    """The gradients of `layer` from g [N, C]; `needs` says whether those to x, to weight and to bias are wanted."""
+    weight, att, edge, _ = weights
+    nodes, (width, features), heads = h.size(0), weight.shape, att.size(0) // 2
     grad_st, grad_h, grad_att = torch.empty_like(st), torch.empty_like(h), torch.empty_like(att)
     grad_score = h.new_empty(graph.num_edges, heads)
+    scaled = None if derivative is None else torch.empty_like(derivative)
+    grad_x = torch.empty_like(x) if x is not None and needs[0] else None
+    grad_weight = torch.empty_like(weight) if x is not None and needs[1] else None
+    grad_bias = h.new_empty(width // heads) if needs[2] else None
     _function("layer_grad", h.dtype)(
-        nodes, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(), graph.rowptr.data_ptr(), heads,
-        width // heads, slope, h.data_ptr(), att.data_ptr(), _pointer(edge), st.data_ptr(), g.data_ptr(),
-        grad_st.data_ptr(), grad_score.data_ptr(), grad_h.data_ptr(), grad_att.data_ptr(), torch.get_num_threads(),
+        nodes, graph.colptr.data_ptr(), graph.targets.data_ptr(), graph.slot.data_ptr(), graph.rowptr.data_ptr(),
+        features, heads, width // heads, slope, _pointer(x), weight.data_ptr(), h.data_ptr(), att.data_ptr(),
+        _pointer(edge), st.data_ptr(), g.data_ptr(), _pointer(derivative), _pointer(scaled), grad_st.data_ptr(),
+        grad_score.data_ptr(), grad_h.data_ptr(), _pointer(grad_x), _pointer(grad_weight), grad_att.data_ptr(),
+        _pointer(grad_bias), torch.get_num_threads(),
     )  # fmt: skip
-    return grad_h, grad_att, grad_score
+    return LayerGradients(grad_h, grad_att, grad_score, grad_x, grad_weight, grad_bias)
 
 
 def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:

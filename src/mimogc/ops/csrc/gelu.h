@@ -46,20 +46,19 @@ inline void gelu(Vec<float>& y, Vec<float>& derivative) {
 
 inline void gelu(int64_t n, float* y, float* derivative) {
     constexpr int64_t lanes = Simd<float>::lanes;
-    const int64_t whole = n / lanes * lanes;
-    Vec<float> value, slope;
-    for (int64_t c = 0; c < whole; c += lanes) {
+    Vec<float> value, slope, last = {}, last_slope;
+    // The last values, which may fill no vector, come first: they overlap others, which have to be as they were.
+    const int64_t rest = n < lanes ? n : lanes;
+    std::memcpy(&last, y + n - rest, sizeof(float) * rest);
+    gelu(last, last_slope);
+    for (int64_t c = 0; c + lanes <= n; c += lanes) {
         value = load(y + c);
         gelu(value, slope);
         store(y + c, value);
         store(derivative + c, slope);
     }
-    if (whole == n) return;
-    value = Vec<float>{};
-    std::memcpy(&value, y + whole, sizeof(float) * (n - whole));
-    gelu(value, slope);
-    std::memcpy(y + whole, &value, sizeof(float) * (n - whole));
-    std::memcpy(derivative + whole, &slope, sizeof(float) * (n - whole));
+    std::memcpy(y + n - rest, &last, sizeof(float) * rest);
+    std::memcpy(derivative + n - rest, &last_slope, sizeof(float) * rest);
 }
 
 inline void gelu(int64_t n, double* y, double* derivative) {

@@ -1,4 +1,4 @@
-// Splits rows among threads by their edges, so that a hub does not decide the time.
+// Teams of threads, and rows split among them by their edges, so that a hub does not decide the time.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -28,26 +28,32 @@ inline int64_t first_row(const int32_t* ptr, int64_t rows, int64_t part, int64_t
     return low;
 }
 
-// Calls body(row, scratch) for every row. `scratch` is a vector of the calling thread. Each row is computed by one
-// thread in one order, so the result does not depend on which thread takes it.
+// Runs body on each thread of a team. What it shares with `omp for` is shared in this team; one thread is a team, too.
+template <class Body>
+void in_team(int threads, const Body& body) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    body();
+}
+
+// Called by every thread of a team: body(row, scratch) for every row, and all are done at the end. `scratch` is a
+// vector of the calling thread. Each row is computed by one thread in one order, so the result does not depend on which
+// thread takes it.
+template <class T, class Body>
+void share_rows(const int32_t* ptr, int64_t rows, int threads, const Body& body) {
+    const int64_t parts = threads > 1 ? std::min<int64_t>(rows, int64_t(threads) * 16) : 1;
+    std::vector<T> scratch;
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t last = first_row(ptr, rows, part + 1, parts);
+        for (int64_t i = first_row(ptr, rows, part, parts); i < last; i++) body(i, scratch);
+    }
+}
+
+// The same with a team of its own.
 template <class T, class Body>
 void for_rows(const int32_t* ptr, int64_t rows, int64_t work, int threads, const Body& body) {
     threads = threads_for(work, threads);
-    if (threads <= 1) {
-        std::vector<T> scratch;
-        for (int64_t i = 0; i < rows; i++) body(i, scratch);
-        return;
-    }
-    const int64_t parts = std::min<int64_t>(rows, int64_t(threads) * 16);
-#pragma omp parallel num_threads(threads)
-    {
-        std::vector<T> scratch;
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t part = 0; part < parts; part++) {
-            const int64_t last = first_row(ptr, rows, part + 1, parts);
-            for (int64_t i = first_row(ptr, rows, part, parts); i < last; i++) body(i, scratch);
-        }
-    }
+    in_team(threads, [&] { share_rows<T>(ptr, rows, threads, body); });
 }
 
 }  // namespace mimogc
