@@ -16,6 +16,7 @@ from mimogc.nn.conv import LMGConv
 from mimogc.nn.features import LAPLACIAN, Encoder, LaplacianEncoder, SparseFeatures
 from mimogc.nn.inputs import has_hooks
 from mimogc.nn.nonlinear import GINLayer
+from mimogc.ops.readout import readout
 
 METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "gcn", "mlp")
 SUMMED = ("lmgc", "gatv2")  # those that sum over a number of graphs which one may choose
@@ -204,9 +205,13 @@ class GraphRegressor(torch.nn.Module):
     def forward(self, batch: Molecules) -> Tensor:
         """[B] predictions."""
         h = self._last_layer(batch)
-        pooled = h.new_zeros(batch.num_graphs, h.size(1)).index_add(0, batch.owner, h)
-        predicted: Tensor = self.last(F.gelu(self.hidden(pooled)))
-        return predicted.squeeze(1)
+        hidden, last = self.hidden, self.last
+        if has_hooks(hidden) or has_hooks(last):
+            pooled = h.new_zeros(batch.num_graphs, h.size(1)).index_add(0, batch.owner, h)
+            predicted: Tensor = last(F.gelu(hidden(pooled)))
+            return predicted.squeeze(1)
+        weights = hidden.weight, hidden.bias, last.weight, last.bias
+        return readout(h, batch.owner, batch.num_graphs, *weights)
 
     def _last_layer(self, batch: Molecules) -> Tensor:
         """[N, channels] of the last layer, or the maximum over the layers."""

@@ -50,7 +50,7 @@ def _function(name: str, dtype: torch.dtype) -> Any:
     real = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}[dtype]
     kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "n": ctypes.c_int32, "r": real}
     function.argtypes = [kinds[kind] for kind in _ARGUMENTS[name]]
-    function.restype = None
+    function.restype = ctypes.c_int64 if name == "readout" else None
     return function
 
 
@@ -66,6 +66,8 @@ _ARGUMENTS = {
     "pair_scores_grad": "iipppppiirpppppppn",
     "layer": "ippiiirpppppppppn",
     "layer_grad": "ippppiiirppppppppppppppppn",
+    "readout": "iiiipppppppppp",
+    "readout_grad": "iiiipppppppppppp",
 }
 
 
@@ -271,5 +273,37 @@ def pair_scores_grad(
         graph.targets.data_ptr(), graph.slot.data_ptr(), heads, channels, slope, source.data_ptr(),
         target.data_ptr(), att.data_ptr(), g.data_ptr(), *(grad.data_ptr() for grad in grads),
         torch.get_num_threads(),
+    )  # fmt: skip
+    return grads
+
+
+def readout(
+    h: Tensor, owner: Tensor, size: int, weight: Tensor, bias: Tensor, last: Tensor, offset: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out [B] = last · GELU(weight p + bias) + offset with the sums p of h's rows by owner; p, GELU, and its derivative."""
+    (nodes, channels), hidden = h.shape, weight.size(0)
+    out, pooled = h.new_empty(size), h.new_empty(size, channels)
+    active, derivative = h.new_empty(size, hidden), h.new_empty(size, hidden)
+    done = _function("readout", h.dtype)(
+        nodes, size, channels, hidden, h.data_ptr(), owner.data_ptr(), weight.data_ptr(), bias.data_ptr(),
+        last.data_ptr(), offset.data_ptr(), pooled.data_ptr(), active.data_ptr(), derivative.data_ptr(), out.data_ptr(),
+    )  # fmt: skip
+    if done < 0:
+        raise IndexError(f"owner: expected graphs 0 to {size - 1}, got {int(owner[-1 - done])}")
+    return out, pooled, active, derivative
+
+
+def readout_grad(
+    owner: Tensor, weight: Tensor, last: Tensor, pooled: Tensor, active: Tensor, derivative: Tensor, g: Tensor
+) -> tuple[Tensor, ...]:
+    """Gradients of `readout` to h, weight, bias, last and offset."""
+    (size, channels), hidden = pooled.shape, weight.size(0)
+    grads = (
+        pooled.new_empty(owner.size(0), channels), torch.empty_like(weight), pooled.new_empty(hidden),
+        torch.empty_like(last), pooled.new_empty(1),
+    )  # fmt: skip
+    _function("readout_grad", pooled.dtype)(
+        owner.size(0), size, channels, hidden, owner.data_ptr(), weight.data_ptr(), last.data_ptr(), pooled.data_ptr(),
+        active.data_ptr(), derivative.data_ptr(), g.data_ptr(), *(grad.data_ptr() for grad in grads),
     )  # fmt: skip
     return grads
