@@ -113,7 +113,10 @@ class Molecules:
         position = edges.position[bonds.index].int()
         position = torch.where(position < 0, position, position + bonds.spread(given.offset).int())
         bond = edges.bond[bonds.index].long()
-        ends = torch.nn.functional.pad(edges.degree[atoms.index].cumsum(0), (1, 0)).int()  # [N + 1]
+        starts = torch.tensor(bonds.cuts, device=part.device)
+        of_atom = atoms.spread(batch)
+        ends = (edges.degree[atoms.index].cumsum(0) - starts[of_atom]).int()
+        rowptr, ptr = _after_zeros(ends, of_atom), _after_zeros(atoms.offset + atoms.count, batch)
         atom = self.atom[atoms.index].long()
         owner = atoms.spread(torch.arange(part.size(0), device=part.device) % batch_size)
         extra = None if encoding is None else encoding.rows(atoms.index, atoms.spread(part))
@@ -123,12 +126,12 @@ class Molecules:
         for b, start in enumerate(range(0, part.size(0), batch_size)):
             (n0, n1), (e0, e1) = ((c[b], c[b + 1]) for c in cut)
             stop = min(start + batch_size, part.size(0))
-            rowptr, col = ends[n0 : n1 + 1] - e0, neighbour[e0:e1]
-            arrays = rowptr, col, position[e0:e1], rowptr, col, twin[e0:e1]
+            row, col = rowptr[n0 + b : n1 + b + 1], neighbour[e0:e1]
+            arrays = row, col, position[e0:e1], row, col, twin[e0:e1]
             yield MoleculeBatch(
                 atom=atom[n0:n1],
                 graph=Graph(*arrays, n1 - n0, n1 - n0, None, looped),
-                ptr=torch.nn.functional.pad(atoms.offset[start:stop] + atoms.count[start:stop], (1, 0)),
+                ptr=ptr[start + b : stop + b + 1],
                 owner=owner[n0:n1],
                 y=y[start:stop],
                 bond=bond[e0:e1],
@@ -175,3 +178,11 @@ class _Ranges:
     def spread(self, values: Tensor) -> Tensor:
         """One value per range → one per element."""
         return torch.repeat_interleave(values, self.count, output_size=self.cuts[-1])
+
+
+def _after_zeros(values: Tensor, batch: Tensor) -> Tensor:
+    """The values, with a zero in front of those of every batch; `batch` [n] is ascending from 0, each at least once."""
+    place = torch.arange(1, values.size(0) + 1, device=values.device) + batch
+    out = values.new_zeros(values.size(0) + (int(batch[-1]) + 1 if batch.numel() else 0))
+    out[place] = values
+    return out

@@ -280,7 +280,7 @@ def pair_scores_grad(
 def readout(
     h: Tensor, owner: Tensor, size: int, weight: Tensor, bias: Tensor, last: Tensor, offset: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out [B] = last · GELU(weight p + bias) + offset with the sums p of h's rows by owner; p, GELU, and its derivative."""
+    """out [B] = last · GELU(weight p + bias) + offset with the sums p of h's rows by owner, and p, GELU, its slope."""
     (nodes, channels), hidden = h.shape, weight.size(0)
     out, pooled = h.new_empty(size), h.new_empty(size, channels)
     active, derivative = h.new_empty(size, hidden), h.new_empty(size, hidden)
