@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import GINLayer, LMGConv
-from mimogc.nn.chain import chain
+from mimogc.nn.chaining import chain
 
 NODES = 20
 

@@ -73,6 +73,8 @@ struct Api;
         static constexpr auto pairs_back = mimogc_pair_scores_grad_##S; \
         static constexpr auto layer = mimogc_layer_##S;                 \
         static constexpr auto back = mimogc_layer_grad_##S;             \
+        static constexpr auto readout = mimogc_readout_##S;             \
+        static constexpr auto readout_back = mimogc_readout_grad_##S;   \
     };
 API(float, f32)
 API(double, f64)
@@ -110,6 +112,36 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
         expect("grad_w", grad_w, wanted_w);
         expect("grad_bias", grad_bias, wanted_bias);
     }
+}
+
+// The end of a regressor: its value; the gradients are compared with autograd by the Python tests.
+template <class T>
+void check_readout(int64_t N, int64_t B, int64_t C, int64_t H) {
+    const auto h = random_values<T>(N * C), w = random_values<T>(H * C), bias = random_values<T>(H);
+    const auto v = random_values<T>(H), offset = random_values<T>(1), g = random_values<T>(B);
+    std::vector<int64_t> owner(N);
+    for (int64_t n = 0; n < N; n++) owner[n] = B - 1 - n % B;
+    std::vector<T> pooled(B * C), hidden(B * H), derivative(B * H), out(B), grad_h(N * C), grad_w(H * C), grad_bias(H);
+    std::vector<T> grad_v(H), grad_offset(1);
+    if (Api<T>::readout(N, B, C, H, h.data(), owner.data(), w.data(), bias.data(), v.data(), offset.data(),
+                        pooled.data(), hidden.data(), derivative.data(), out.data()) != N)
+        failures++;
+    std::vector<double> wanted(B, offset[0]);
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t q = 0; q < H; q++) {
+            double z = bias[q];
+            for (int64_t n = 0; n < N; n++)
+                for (int64_t c = 0; owner[n] == b && c < C; c++) z += double(h[n * C + c]) * w[q * C + c];
+            wanted[b] += v[q] * z * 0.5 * std::erfc(-z * std::sqrt(0.5));
+        }
+    expect("readout", out, wanted);
+    Api<T>::readout_back(N, B, C, H, owner.data(), w.data(), v.data(), pooled.data(), hidden.data(), derivative.data(),
+                         g.data(), grad_h.data(), grad_w.data(), grad_bias.data(), grad_v.data(), grad_offset.data());
+    if (N == 0) return;
+    owner[N - 1] = B;
+    if (Api<T>::readout(N, B, C, H, h.data(), owner.data(), w.data(), bias.data(), v.data(), offset.data(),
+                        pooled.data(), hidden.data(), derivative.data(), out.data()) != -N)
+        failures++;
 }
 
 template <class T>
@@ -228,6 +260,12 @@ int main() {
                     check<double>(graph, K, C, threads);
                     cases += 2;
                 }
+        }
+    for (int64_t N : {0, 1, 9})
+        for (int64_t C : {1, 7, 20}) {
+            check_readout<float>(N, 3, C, 11);
+            check_readout<double>(N, 3, C, 11);
+            cases += 2;
         }
     const std::vector<int64_t> good = {0, 1}, large = {0, 2}, negative = {-1, 0};
     std::vector<int32_t> out(6 + 8);

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from stored_results import MEANS, full_table, node_record, record
+from stored_results import ENVIRONMENT, MEANS, full_table, node_record, record
 
 from mimogc.cli import run as command_line
 from mimogc.experiments import registry
-from mimogc.experiments.run import Outcome, Record
+from mimogc.experiments.run import Outcome, Record, Run, hparams
 from mimogc.experiments.store import StoreError
 from mimogc.experiments.study import Cell
 from mimogc.experiments.universality import STUDY
@@ -167,6 +167,21 @@ def test_a_borrowed_value_is_measured_by_its_own_study() -> None:
         "200 of 1,000 epochs"
     }
     assert filled.commands == ("mimogc reproduce zinc", "mimogc reproduce zinc12k --variants basic")
+
+
+def test_runs_of_another_study_are_counted_where_they_are_shown(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    runs = [
+        Run("zinc12k", "zinc12k", "lmgc", variant, hparams(epochs=2, molecules=64), 0, 0)
+        for variant in ("basic", "all")
+    ]
+    outcome = Outcome({"test_mae": 0.3, "train_mae": 0.2, "val_mae": 0.3, "seconds_per_epoch": 2.0}, {}, 60.0)
+    records = [Record(run, "done", outcome, ENVIRONMENT, "2026-01-01T00:00:00.000+00:00") for run in runs]
+    write_report(make_store(records), tmp_path / "report")
+    said = (tmp_path / "report" / "zinc.md").read_text()
+    assert "- 1 run, 1 min" in said
+    assert "- 1 run on mimogc 0.1.0" in said
 
 
 def test_missing_splits_are_said() -> None:

@@ -2,6 +2,7 @@
 
 from mimogc.nn import coefficients
 from mimogc.nn.bonds import BondConv, TypedGraph
+from mimogc.nn.chaining import chain
 from mimogc.nn.coefficients import Coefficients
 from mimogc.nn.conv import LMGConv, Operator
 from mimogc.nn.features import SparseFeatures
@@ -23,6 +24,7 @@ __all__ = [
     "PolynomialConv",
     "SparseFeatures",
     "TypedGraph",
+    "chain",
     "coefficients",
     "fit_width",
 ]

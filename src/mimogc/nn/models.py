@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from mimogc.graph import Graph
 from mimogc.nn.bonds import BondConv, TypedGraph
-from mimogc.nn.chain import chain
+from mimogc.nn.chaining import chain
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.features import LAPLACIAN, Encoder, LaplacianEncoder, SparseFeatures

@@ -184,7 +184,8 @@ ZINC = TableSpec(
     notes=(
         *ZINC12K.notes,
         "The train error is that of the batches of the last epoch, as they are trained on.",
-        "Seconds per epoch are ours, on the machine named below; the paper's are of an H100 and cannot be compared.",
+        "Seconds per epoch are ours, on the machine named below and beside whatever else it did; the paper's are of an "
+        "H100 and cannot be compared. `make bench` measures the methods against each other.",
     ),
     borrows=("zinc12k",),
     figures=curves.by_variant,

@@ -86,7 +86,10 @@ def write_report(store: str | Path, output: str | Path) -> Path:
 
 def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[str]) -> Section:
     records = results.records(study.name)
-    shown = [record for name in (study.name, *spec.borrows) for record in results.records(name)]
+    borrowed = [record for name in spec.borrows for record in results.records(name)]
+    shown = [*records, *borrowed]
+    columns = {(column.dataset, column.variant) for column in spec.columns}
+    used = [*records, *(r for r in borrowed if (r.run.dataset, r.run.variant) in columns)]
     return Section(
         spec=spec,
         title=study.title,
@@ -94,11 +97,11 @@ def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[st
         figures=spec.figures(study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
         beside=spec.beside(records) if spec.beside else [],
-        runs=len(records),
-        seconds=sum(record.outcome.seconds for record in records),
+        runs=len(used),
+        seconds=sum(record.outcome.seconds for record in used),
         diverged=[record.run.label() for record in records if record.status == "diverged"],
         failures=[(r.run.label(), r.error.partition("\n")[0]) for r in results.failures(study.name)],
-        machines=Counter(_machine(record) for record in records).most_common(),
+        machines=Counter(_machine(record) for record in used).most_common(),
     )
 
 
