@@ -74,8 +74,11 @@ class Layers(Function):
         gradients: list[Tensor | None] = []
         grad: Any = g
         for number in reversed(range(len(layers))):
+            if grad is None:  # nothing further down is learnt
+                gradients[:0] = [None] * 4
+                continue
             own, (slope, _) = layers[number]
-            wanted = (number > 0 or needs[0], *needs[4 * number + 1 : 4 * number + 5])
+            wanted = (any(needs[: 4 * number + 1]), *needs[4 * number + 1 : 4 * number + 5])
             given, h, st, derivative = kept[4 * number : 4 * number + 4]
             index = None if number else rows
             result = _layer_grad(

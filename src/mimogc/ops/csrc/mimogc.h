@@ -24,65 +24,65 @@ MIMOGC_API const char* mimogc_interface();
 MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
                                      int64_t num_dst, int32_t replace_loops, int32_t* out);
 
-#define MIMOGC_DECLARE(T, S)                                                                                            \
-    /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */   \
-    MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,     \
-                                   int64_t K, int64_t C, int32_t shape, const T* alpha, const T* h, T* out,             \
-                                   int32_t threads);                                                                    \
-    /* out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [N, C], or [N, K, C] with kHeadsToHeads. */              \
-    MIMOGC_API void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,     \
-                                   int64_t K, int64_t C, int32_t shape, const T* g, const T* h, T* out,                 \
-                                   int32_t threads);                                                                    \
-    /* Both gradients of mimogc_sum in one pass over the sources: grad_h and grad_alpha from g. */                      \
-    MIMOGC_API void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row,                     \
-                                        const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,       \
-                                        const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);             \
-    /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;      \
-       u [E, K] may be null. kHeadsToSum writes out [N, C], kSharedToHeads out [rows, K, C]. */                         \
-    MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,         \
-                                        int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,    \
-                                        const T* u, const T* h, T* out, int32_t threads);                               \
-    /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */                \
-    MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                           \
-        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,               \
-        const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g,    \
-        const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int32_t threads);                                   \
-    /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                         \
-    MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,     \
-                                      int32_t threads);                                                                 \
-    /* The paper's layer: h [N, K, C] = x wᵀ from x [N, F] and w [K·C, F], st [N, 2K] = scores with att [2K, K·C],    \
-       then mimogc_tanh_sum, plus bias [C]. Where x is null, h is given; u and bias may be null; where derivative [N,   \
-       C] is not null, out is GELU of the sum and derivative that of GELU. With x, F and K·C are at least 32. */       \
-    MIMOGC_API void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t F, int64_t K,        \
-                                     int64_t C, T slope, const T* x, const T* w, const T* att, const T* u,              \
-                                     const T* bias, T* h, T* st, T* out, T* derivative, int32_t threads);               \
-    /* Its gradients from g [N, C]. scaled [N, C] (with derivative), grad_st [N, 2K], grad_score [E, K] and grad_h are  \
-       room to work in; grad_score is also the gradient to u, grad_h that to h. grad_x, grad_w (both null without x)    \
-       and grad_bias may be null. */                                                                                    \
-    MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,    \
-                                          const int32_t* rowptr, int64_t F, int64_t K, int64_t C, T slope, const T* x,  \
-                                          const T* w, const T* h, const T* att, const T* u, const T* st, const T* g,    \
-                                          const T* derivative, T* scaled, T* grad_st, T* grad_score, T* grad_h,         \
-                                          T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);            \
-    /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */      \
-    MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,          \
-                                           int64_t C, T slope, const T* p, const T* q, const T* a, T* out,              \
-                                           int32_t threads);                                                            \
-    /* Its gradients from g [E, K]. */                                                                                  \
-    MIMOGC_API void mimogc_pair_scores_grad_##S(                                                                        \
-        int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* colptr,             \
-        const int32_t* row, const int32_t* edge, int64_t K, int64_t C, T slope, const T* p, const T* q, const T* a,     \
-        const T* g, T* grad_p, T* grad_q, T* grad_a, int32_t threads);                                                  \
-    /* out [B] = v · GELU(w p + bias) + offset for the sum p [C] of the rows of h [N, C] that each of B graphs owns; w \
-       is [H, C], v [H]. Returns N, or -1 - n where row n has no owner. pooled [B, C], hidden and derivative [B, H]              \
-       are for the gradients. */                                                                                                      \
-    MIMOGC_API int64_t mimogc_readout_##S(int64_t N, int64_t B, int64_t C, int64_t H, const T* h,                       \
-                                          const int64_t* owner, const T* w, const T* bias, const T* v,                  \
-                                          const T* offset, T* pooled, T* hidden, T* derivative, T* out);                \
-    /* Its gradients from g [B]. */                                                                                     \
-    MIMOGC_API void mimogc_readout_grad_##S(int64_t N, int64_t B, int64_t C, int64_t H, const int64_t* owner,           \
-                                            const T* w, const T* v, const T* pooled, const T* hidden,                   \
-                                            const T* derivative, const T* g, T* grad_h, T* grad_w, T* grad_bias,        \
+#define MIMOGC_DECLARE(T, S)                                                                                           \
+    /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */  \
+    MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,    \
+                                   int64_t K, int64_t C, int32_t shape, const T* alpha, const T* h, T* out,            \
+                                   int32_t threads);                                                                   \
+    /* out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [N, C], or [N, K, C] with kHeadsToHeads. */             \
+    MIMOGC_API void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,    \
+                                   int64_t K, int64_t C, int32_t shape, const T* g, const T* h, T* out,                \
+                                   int32_t threads);                                                                   \
+    /* Both gradients of mimogc_sum in one pass over the sources: grad_h and grad_alpha from g. */                     \
+    MIMOGC_API void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row,                    \
+                                        const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,      \
+                                        const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);            \
+    /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;     \
+       u [E, K] may be null. kHeadsToSum writes out [N, C], kSharedToHeads out [rows, K, C]. */                        \
+    MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,        \
+                                        int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,   \
+                                        const T* u, const T* h, T* out, int32_t threads);                              \
+    /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */               \
+    MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                          \
+        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
+        const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g,   \
+        const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int32_t threads);                                  \
+    /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                        \
+    MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,    \
+                                      int32_t threads);                                                                \
+    /* The paper's layer: h [N, K, C] = x w' from x [N, F] and w [KC, F], where x is not null; else h is given. */     \
+    /* Then st [N, 2K], the scores with att [2K, KC], and mimogc_tanh_sum plus bias [C]; u and bias may be null. */    \
+    /* With derivative [N, C], out is GELU of that and derivative its slope. With x, F and KC are at least 32. */      \
+    MIMOGC_API void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t F, int64_t K,       \
+                                     int64_t C, T slope, const T* x, const T* w, const T* att, const T* u,             \
+                                     const T* bias, T* h, T* st, T* out, T* derivative, int32_t threads);              \
+    /* Its gradients from g [N, C]. Room to work in: scaled [N, C] with derivative, grad_st [N, 2K], */                \
+    /* grad_score [E, K], which is also the gradient to u, and grad_h, that to h. grad_x, grad_w and grad_bias */      \
+    /* may be null; without x the first two are. */                                                                    \
+    MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
+                                          const int32_t* rowptr, int64_t F, int64_t K, int64_t C, T slope, const T* x, \
+                                          const T* w, const T* h, const T* att, const T* u, const T* st, const T* g,   \
+                                          const T* derivative, T* scaled, T* grad_st, T* grad_score, T* grad_h,        \
+                                          T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);           \
+    /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
+    MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
+                                           int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \
+                                           int32_t threads);                                                           \
+    /* Its gradients from g [E, K]. */                                                                                 \
+    MIMOGC_API void mimogc_pair_scores_grad_##S(                                                                       \
+        int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* colptr,            \
+        const int32_t* row, const int32_t* edge, int64_t K, int64_t C, T slope, const T* p, const T* q, const T* a,    \
+        const T* g, T* grad_p, T* grad_q, T* grad_a, int32_t threads);                                                 \
+    /* out [B] = v GELU(w p + bias) + offset, with p [C] the sum of the rows of h [N, C] that a graph owns; */         \
+    /* w is [H, C], v [H]. pooled [B, C], hidden and derivative [B, H] are for the gradients. */                       \
+    /* Returns N, or -1 - n where row n has no owner. */                                                               \
+    MIMOGC_API int64_t mimogc_readout_##S(int64_t N, int64_t B, int64_t C, int64_t H, const T* h,                      \
+                                          const int64_t* owner, const T* w, const T* bias, const T* v,                 \
+                                          const T* offset, T* pooled, T* hidden, T* derivative, T* out);               \
+    /* Its gradients from g [B]. */                                                                                    \
+    MIMOGC_API void mimogc_readout_grad_##S(int64_t N, int64_t B, int64_t C, int64_t H, const int64_t* owner,          \
+                                            const T* w, const T* v, const T* pooled, const T* hidden,                  \
+                                            const T* derivative, const T* g, T* grad_h, T* grad_w, T* grad_bias,       \
                                             T* grad_v, T* grad_offset);
 
 MIMOGC_DECLARE(float, f32)
