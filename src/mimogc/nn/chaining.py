@@ -26,7 +26,7 @@ def chain(layers: Iterable[torch.nn.Module], x: Tensor, graph: Graph, index: Ten
     own = _as_functions(layers)
     if own:
         first: Any = layers[0]
-        first.check(x)
+        first._check(x)
         nodes = x if index is None else index
         graph = first.graph((nodes, nodes), graph)
         return unchecked_lmgcs(
@@ -43,7 +43,7 @@ def _as_functions(layers: Sequence[torch.nn.Module]) -> list[tuple[Weights, Sett
     found: list[tuple[Weights, Settings]] = []
     loops = {layer.add_self_loops for layer in layers if isinstance(layer, LMGConv)}
     for layer in layers:
-        own = layer.as_function() if isinstance(layer, LMGConv) else None
+        own = layer._as_function() if isinstance(layer, LMGConv) else None
         if own is None or len(loops) > 1 or (found and not _follows(own[0], found[-1][0])):
             return []
         found.append(own)

@@ -151,7 +151,7 @@ class LMGConv(MessagePassing):
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
     ) -> Any:
-        sides = self.check(x)
+        sides = self._check(x)
         graph = self.graph(sides, edge_index, edge_attr)
         looked_at = self._looked_at()
         if not (looked_at or return_attention_weights) and self._fusable():
@@ -182,15 +182,15 @@ class LMGConv(MessagePassing):
             edge_index: the graph, as for ``forward``.
         """
         check_index(index)
-        own = self.as_function()
+        own = self._as_function()
         if own is None:
             out: Tensor = self(table.index_select(0, index), edge_index)
             return out
-        self.check(table)
+        self._check(table)
         graph = self.graph((index, index), edge_index)
         return unchecked_lmgcs(table, [own[0]], [own[1]], graph, index)
 
-    def as_function(self) -> tuple[Weights, Settings] | None:
+    def _as_function(self) -> tuple[Weights, Settings] | None:
         """What lmgc's kernel needs, if a call for nodes of one kind is that kernel and nothing else."""
         if (
             not self._fusable()
@@ -219,14 +219,14 @@ class LMGConv(MessagePassing):
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
         """The layer as a linear map, with its coefficients frozen at x, without bias, activation and dropout."""
-        sides = self.check(x)
+        sides = self._check(x)
         own = self.graph(sides, graph)
         alpha = self.coefficients(sides, self._maps(sides), own)
         shape = (*self.coefficients.map_shape(self.out_channels), -1)
         weight = layout.weights(self.coefficients.layout, self.combine, self.lin.weight.view(shape))
         return Operator(alpha, weight, own)
 
-    def check(self, x: Tensor | Pair) -> Pair:
+    def _check(self, x: Tensor | Pair) -> Pair:
         """The features of sources and targets, checked."""
         source, target = x if isinstance(x, tuple) else (x, x)
         wanted = (
