@@ -1,5 +1,6 @@
 // Calls every kernel on graphs where indices go wrong, in buffers of the exact size, and compares with plain loops.
 // Built with AddressSanitizer and UndefinedBehaviorSanitizer by sanitize.py: a read or write outside a buffer aborts.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -89,14 +90,14 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
         auto att = random_values<T>(2 * K * width);
         for (T& value : att) value /= T(100);
         std::vector<T> h(N * width), st(N * 2 * K), out(N * C), derivative(N * C);
-        Api<T>::layer(N, at.rowptr.data(), at.col.data(), F, K, C, slope, x.data(), w.data(), att.data(), nullptr,
-                      nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
+        Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, F, K, C, slope, x.data(), w.data(), att.data(),
+                      nullptr, nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
         std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * width), grad_x(N * F);
         std::vector<T> grad_w(width * F), grad_att(2 * K * width), grad_bias(C);
-        Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), F, K, C, slope, x.data(),
-                     w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), derivative.data(), scaled.data(),
-                     grad_st.data(), grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(), grad_att.data(),
-                     grad_bias.data(), threads);
+        Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
+                     x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), derivative.data(),
+                     scaled.data(), grad_st.data(), grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(),
+                     grad_att.data(), grad_bias.data(), threads);
         std::vector<double> wanted_h(N * width), wanted_x(N * F), wanted_w(width * F), wanted_bias(C);
         for (int64_t n = 0; n < N; n++) {
             for (int64_t q = 0; q < width; q++)
@@ -112,6 +113,67 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
         expect("grad_w", grad_w, wanted_w);
         expect("grad_bias", grad_bias, wanted_bias);
     }
+}
+
+// A layer on classes of nodes that are alike gives what the layer on all nodes gives, and the same gradients.
+template <class T>
+void check_classes(const Sorted& at, int64_t K, int64_t C, int threads) {
+    const int64_t N = at.N, E = at.E, F = 33, R = 3, width = K * C, M = 2 * K;
+    const T slope = T(0.2);
+    std::vector<int64_t> index(N), sizes(4);
+    for (int64_t i = 0; i < N; i++) index[i] = i % R;
+    const int64_t capacity = 2 * (2 * N + 2 + 3 * E + std::max(N, R));
+    std::vector<int32_t> links(capacity);
+    const auto classes = [&](int64_t most) {
+        return mimogc_classes(N, at.rowptr.data(), at.col.data(), R, index.data(), 2, most, sizes.data(), links.data());
+    };
+    if (classes(-1) != 1 || sizes[0] != N || sizes[1] != E) failures++;
+    if (classes(N + R) != 2 || sizes[2] != N || sizes[3] != E) failures++;
+    const int64_t n = sizes[0], m = sizes[1];
+    links.assign(2 * n + 1 + R + 1 + 3 * m + 2 * N + 1 + n + 1 + 3 * E, 0);  // no more than is needed
+    classes(N + R);
+    const int32_t *parent = links.data(), *rowptr = parent + n, *colptr = rowptr + n + 1, *col = colptr + R + 1;
+    const int32_t *row = col + m, *edge = row + m, *class_of = edge + m;
+
+    const auto table = random_values<T>(R * F), g = random_values<T>(N * C);
+    auto att = random_values<T>(M * width), w = random_values<T>(width * F);
+    for (T& value : att) value /= T(100);
+    for (T& value : w) value /= T(30);  // sums stay of a size where rounding does not show
+    std::vector<T> x(N * F), class_g(n * C);
+    for (int64_t i = 0; i < N; i++) {
+        for (int64_t f = 0; f < F; f++) x[i * F + f] = table[index[i] * F + f];
+        for (int64_t c = 0; c < C; c++) class_g[class_of[i] * C + c] += g[i * C + c];
+    }
+    // Of all nodes, and of the classes.
+    std::vector<T> h(N * width), st(N * M), out(N * C), slopes(N * C), h1(R * width), st1(R * M), out1(n * C),
+        slopes1(n * C);
+    Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, F, K, C, slope, x.data(), w.data(), att.data(),
+                  nullptr, nullptr, h.data(), st.data(), out.data(), slopes.data(), threads);
+    Api<T>::layer(R, n, rowptr, col, parent, F, K, C, slope, table.data(), w.data(), att.data(), nullptr, nullptr,
+                  h1.data(), st1.data(), out1.data(), slopes1.data(), threads);
+    std::vector<T> spread(N * C);
+    for (int64_t q = 0; q < N * C; q++) spread[q] = out1[class_of[q / C] * C + q % C];
+    expect("layer on classes", spread, {out.begin(), out.end()});
+
+    std::vector<T> scaled(N * C), grad_st(N * M), grad_score(E * K), grad_x(N * F), grad_w(width * F),
+        grad_att(M * width);
+    std::vector<T> scaled1(n * C), grad_st1(R * M), grad_score1(m * K), grad_x1(R * F), grad_w1(width * F),
+        grad_att1(M * width);
+    Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
+                 x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), slopes.data(), scaled.data(),
+                 grad_st.data(), grad_score.data(), nullptr, grad_x.data(), grad_w.data(), grad_att.data(), nullptr,
+                 threads);
+    Api<T>::back(R, n, colptr, row, edge, rowptr, parent, F, K, C, slope, table.data(), w.data(), h1.data(), att.data(),
+                 nullptr, st1.data(), class_g.data(), slopes1.data(), scaled1.data(), grad_st1.data(),
+                 grad_score1.data(), nullptr, grad_x1.data(), grad_w1.data(), grad_att1.data(), nullptr, threads);
+    std::vector<double> wanted_x(R * F);
+    for (int64_t q = 0; q < N * F; q++) wanted_x[index[q / F] * F + q % F] += grad_x[q];
+    expect("grad_x of classes", grad_x1, wanted_x);
+    expect("grad_w of classes", grad_w1, {grad_w.begin(), grad_w.end()});
+    expect("grad_att of classes", grad_att1, {grad_att.begin(), grad_att.end()});
+    if (N == 0) return;
+    index[N - 1] = R;
+    if (classes(-1) != -N) failures++;
 }
 
 // The end of a regressor: its value; the gradients are compared with autograd by the Python tests.
@@ -202,13 +264,13 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
         }
     std::vector<T> scores(N * 2 * K), out(N * C);
     std::vector<T> given(h);
-    Api<T>::layer(N, at.rowptr.data(), at.col.data(), 0, K, C, slope, nullptr, nullptr, att.data(), u.data(),
-                  bias.data(), given.data(), scores.data(), out.data(), nullptr, threads);
+    Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, 0, K, C, slope, nullptr, nullptr, att.data(),
+                  u.data(), bias.data(), given.data(), scores.data(), out.data(), nullptr, threads);
     expect("scores", scores, st);
     expect("layer", out, wanted);
     std::vector<T> derivative(N * C);
-    Api<T>::layer(N, at.rowptr.data(), at.col.data(), 0, K, C, slope, nullptr, nullptr, att.data(), u.data(),
-                  bias.data(), given.data(), scores.data(), out.data(), derivative.data(), threads);
+    Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, 0, K, C, slope, nullptr, nullptr, att.data(),
+                  u.data(), bias.data(), given.data(), scores.data(), out.data(), derivative.data(), threads);
     std::vector<double> slopes(N * C);
     for (int64_t q = 0; q < N * C; q++) {
         const double z = wanted[q], below = 0.5 * std::erfc(-z * std::sqrt(0.5));
@@ -222,11 +284,14 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     const auto g = random_values<T>(N * C);
     std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
     for (bool activated : {false, true})
-        Api<T>::back(N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), 0, K, C, slope, nullptr,
-                     nullptr, h.data(), att.data(), u.data(), scores.data(), g.data(),
+        Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, 0, K, C, slope,
+                     nullptr, nullptr, h.data(), att.data(), u.data(), scores.data(), g.data(),
                      activated ? derivative.data() : nullptr, activated ? scaled.data() : nullptr, grad_st.data(),
                      grad_score.data(), grad_h.data(), nullptr, nullptr, grad_att.data(), nullptr, threads);
-    if (K * C >= 32) check_products<T>(at, K, C, threads);
+    if (K * C >= 32) {
+        check_products<T>(at, K, C, threads);
+        check_classes<T>(at, K, C, threads);
+    }
     const auto q = random_values<T>(N * K * C), a = random_values<T>(K * C);
     std::vector<T> pairs(E * K), grad_q(N * K * C), grad_a(K * C);
     Api<T>::pairs(N, at.rowptr.data(), at.col.data(), K, C, slope, h.data(), q.data(), a.data(), pairs.data(), threads);

@@ -11,7 +11,16 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
-from mimogc.ops import layers, lmgc, native, pair_scores, propagate, propagate_tanh, reference, use_reference
+from mimogc.ops import (
+    layers,
+    lmgc,
+    native_layers,
+    pair_scores,
+    propagate,
+    propagate_tanh,
+    reference,
+    use_reference,
+)
 
 DTYPES = [torch.float32, torch.float64]
 # (K, C): below, at, above and between multiples of every vector width, and more graphs than one tile takes
@@ -156,8 +165,8 @@ def test_any_graph_with_the_kernels_products(dtype, case, heads, channels, width
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("nodes", [6, 47, 48, 49, 200])
 def test_the_kernels_products_for_any_number_of_rows(nodes, dtype):
-    assert native.multiplies(torch.empty(36, 40))
-    assert not native.multiplies(torch.empty(36, 31))
+    assert native_layers.multiplies(torch.empty(36, 40))
+    assert not native_layers.multiplies(torch.empty(36, 31))
     _check_layer(Graph.from_edge_index(random_edges(nodes, 3 * nodes), nodes), 4, 9, 40, dtype)
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from mimogc.graph import Graph
-from mimogc.ops import native
+from mimogc.ops import native, native_layers
 from mimogc.ops.functions import Propagate, second_order
+from mimogc.ops.links import Links, links_of_layers
 from mimogc.ops.native import Shape
 from mimogc.ops.reference import separable_alpha
 
@@ -47,15 +48,17 @@ class Layers(Function):
         x: Tensor,
         *tensors: Tensor | None,
     ) -> Tensor:
+        weights = _weights(tensors)
+        alike = all(own.edge is None for own in weights)
+        links = links_of_layers(graph, len(weights), rows, x.size(0), alike)
         kept: list[Tensor | None] = []
-        out, index = x, rows
-        for own, (slope, gelu) in zip(_weights(tensors), settings, strict=True):
+        out = x
+        for own, (slope, gelu), link in zip(weights, settings, links, strict=True):
             given = out
-            out, h, st, derivative = _layer(given, own, graph, slope, gelu, index)
+            out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
             kept += (given, h, st, derivative)
-            index = None
         ctx.save_for_backward(rows, x, *tensors, *kept)
-        ctx.graph, ctx.settings = graph, settings
+        ctx.graph, ctx.settings, ctx.links = graph, settings, links
         return out
 
     @staticmethod
@@ -80,9 +83,8 @@ class Layers(Function):
             own, (slope, _) = layers[number]
             wanted = (any(needs[: 4 * number + 1]), *needs[4 * number + 1 : 4 * number + 5])
             given, h, st, derivative = kept[4 * number : 4 * number + 4]
-            index = None if number else rows
             result = _layer_grad(
-                own, slope, given, h, st, derivative, grad.contiguous(), ctx.graph, index, wanted
+                own, slope, given, h, st, derivative, grad.contiguous(), ctx.links[number], wanted
             )
             grad = result[0]
             gradients[:0] = result[1:]
@@ -96,16 +98,16 @@ def _weights(tensors: Iterable[Tensor | None]) -> list[Weights]:
 
 
 def _layer(
-    x: Tensor, own: Weights, graph: Graph, slope: float, gelu: bool, rows: Tensor | None
+    x: Tensor, own: Weights, graph: Graph, links: Links, slope: float, gelu: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """out [N, C], h [N, K·C], the scores [N, 2K] and, with `gelu`, the derivative of the activation [N, C]."""
+    """`native_layers.layer`, or the same in the other order."""
     x, own = x.contiguous(), _contiguous(own)
-    narrow = rows is None and _narrow(graph, x, own.weight)
-    if not narrow and rows is None and native.multiplies(own.weight):
-        return native.layer(x, None, own, slope, graph, gelu)
+    narrow = links.parent is None and _narrow(graph, x, own.weight)
+    if not narrow and native_layers.multiplies(own.weight):
+        return native_layers.layer(x, None, own, slope, links, gelu)
     h = torch.nn.functional.linear(x, own.weight)
     if not narrow:
-        return native.layer(None, h if rows is None else h.index_select(0, rows), own, slope, graph, gelu)
+        return native_layers.layer(None, h, own, slope, links, gelu)
     out, st = _narrow_layer(x, own, graph, slope, h)
     out, derivative = _gelu(out) if gelu else (out, None)
     return out, h, st, derivative
@@ -119,25 +121,21 @@ def _layer_grad(
     st: Tensor,
     derivative: Tensor | None,
     g: Tensor,
-    graph: Graph,
-    rows: Tensor | None,
+    links: Links,
     needs: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:
     """The gradients to x and to the weights, None where `needs` says so."""
     x, own = x.contiguous(), _contiguous(own)
     needs_x, needs_weight, _, needs_edge, needs_bias = needs
-    given = x if rows is None and native.multiplies(own.weight) else None
-    grad = native.layer_grad(
-        given, h, own, slope, st, derivative, g, graph, (needs_x, needs_weight, needs_bias)
+    given = x if native_layers.multiplies(own.weight) else None
+    grad = native_layers.layer_grad(
+        given, h, own, slope, st, derivative, g, links, (needs_x, needs_weight, needs_bias)
     )
     grad_x, grad_weight = grad.x, grad.weight
-    if given is None:
-        grad_h = grad.h
-        if rows is not None:
-            grad_h = grad_h.new_zeros(x.size(0), grad_h.size(1)).index_add_(0, rows, grad_h)
-        grad_x = torch.mm(grad_h, own.weight) if needs_x else None
+    if grad.h is not None:
+        grad_x = torch.mm(grad.h, own.weight) if needs_x else None
         # On small graphs this is quicker than grad_hᵀ x.
-        grad_weight = torch.mm(x.t(), grad_h).t() if needs_weight else None
+        grad_weight = torch.mm(x.t(), grad.h).t() if needs_weight else None
     return grad_x, grad_weight, grad.att, grad.score if needs_edge else None, grad.bias
 
 

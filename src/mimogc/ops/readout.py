@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from mimogc.ops import native
+from mimogc.ops import native, native_layers
 from mimogc.ops.functions import second_order
 
 # The kernel has one thread and no blocks: above so many multiply-adds torch is quicker.
@@ -49,7 +49,7 @@ class Readout(Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, owner: Tensor, size: int, *weights: Tensor) -> Tensor:
         given = [tensor.contiguous() for tensor in (h, owner, *weights)]
-        out, pooled, active, derivative = native.readout(given[0], given[1], size, *given[2:])
+        out, pooled, active, derivative = native_layers.readout(given[0], given[1], size, *given[2:])
         ctx.save_for_backward(h, owner, *weights, pooled, active, derivative)
         ctx.size = size
         return out
@@ -62,6 +62,6 @@ class Readout(Function):
             grad_h, *grads = second_order(out, (h, weight, bias, last, offset), g)
             return grad_h, None, None, *grads
         owner, weight, last, g = (tensor.contiguous() for tensor in (owner, weight, last, g))
-        grad_h, *others = native.readout_grad(owner, weight, last, pooled, active, derivative, g)
+        grad_h, *others = native_layers.readout_grad(owner, weight, last, pooled, active, derivative, g)
         needs = ctx.needs_input_grad[3:]
         return grad_h, None, None, *(grad if need else None for grad, need in zip(others, needs, strict=True))

@@ -12,6 +12,18 @@ namespace {
 
 constexpr int64_t kBlock = 48;  // rows that go through all steps together, while they are in the first caches
 
+// The gradient to the s of a row: the sum over all nodes that are this row.
+template <class T>
+void add_score_totals(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* parent, int64_t K,
+                      const T* grad_score, T* grad_st) {
+    for (int64_t j = 0; j < num_src; j++) std::fill_n(grad_st + j * 2 * K, K, T(0));
+    for (int64_t i = 0; i < num_dst; i++) {
+        T* total = grad_st + parent[i] * 2 * K;
+        for (int64_t e = rowptr[i]; e < rowptr[i + 1]; e++)
+            for (int64_t k = 0; k < K; k++) total[k] += grad_score[e * K + k];
+    }
+}
+
 // In a product sixteen multiply-adds take as long as one with a gathered row.
 int64_t work(int64_t N, int64_t E, int64_t F, int64_t width) { return (E + N * (1 + F / 16)) * width; }
 
@@ -21,21 +33,23 @@ std::unique_ptr<T[]> room(int64_t size) {
 }
 
 template <class T>
-void layer(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t F, int64_t K, int64_t C, T slope, const T* x,
-           const T* w, const T* att, const T* u, const T* bias, T* h, T* st, T* out, T* derivative, int threads) {
+void layer(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* parent,
+           int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w, const T* att, const T* u, const T* bias,
+           T* h, T* st, T* out, T* derivative, int threads) {
     const int64_t width = K * C, M = 2 * K, panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
-    threads = threads_for(work(N, rowptr[N], x ? F : 0, width), threads);
+    threads = threads_for(work(num_src, rowptr[num_dst], x ? F : 0, width), threads);
     const auto packed = room<T>(panels * panel);
     in_team(threads, [&] {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < panels; p++) pack_transposed<T>(p, width, F, w, packed.get() + p * panel);
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t first = 0; first < N; first += kBlock) {
-            const int64_t rows = std::min(kBlock, N - first);
+        for (int64_t first = 0; first < num_src; first += kBlock) {
+            const int64_t rows = std::min(kBlock, num_src - first);
             if (x) times_packed<T>(rows, F, width, x + first * F, packed.get(), h + first * width);
             scores_rows<T>(rows, width, M, slope, h + first * width, att, st + first * M);
         }
-        share_tanh_sum<T>(0, N, rowptr, col, K, C, kHeadsToSum, st, st + K, M, u, h, bias, out, derivative, threads);
+        share_tanh_sum<T>(0, num_dst, rowptr, col, parent, K, C, kHeadsToSum, st, st + K, M, u, h, bias, out,
+                          derivative, threads);
     });
 }
 
@@ -63,15 +77,16 @@ void activation_grad(int64_t rows, int64_t C, const T* g, const T* derivative, T
 }
 
 template <class T>
-void layer_grad(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge, const int32_t* rowptr,
-                int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w, const T* h, const T* att, const T* u,
-                const T* st, const T* g, const T* derivative, T* scaled, T* grad_st, T* grad_score, T* grad_h,
-                T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int threads) {
-    const int64_t width = K * C, M = 2 * K;
+void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,
+                const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,
+                const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative,
+                T* scaled, T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias,
+                int threads) {
+    const int64_t width = K * C, M = 2 * K, E = colptr[num_src];
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_w ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
-    threads = threads_for(2 * work(N, rowptr[N], x ? F : 0, width), threads);
-    const auto packed = room<T>(x_panels * x_panel);
+    threads = threads_for(2 * work(num_src, E, x ? F : 0, width), threads);
+    const auto packed = room<T>(x_panels * x_panel), alpha = room<T>(E * K);  // α in the order by source
     std::vector<Totals<T>> totals(threads, Totals<T>(M * width, w_panels * w_panel, grad_bias ? C : 0));
     const T* own_g = derivative ? scaled : g;
     in_team(threads, [&] {
@@ -79,22 +94,36 @@ void layer_grad(int64_t N, const int32_t* colptr, const int32_t* row, const int3
         for (int64_t p = 0; p < x_panels; p++) pack<T>(p, width, F, w, packed.get() + p * x_panel);
 #pragma omp for schedule(static, 1)
         for (int part = 0; part < threads; part++) {
-            const int64_t end = N * (part + 1) / threads;
-            for (int64_t first = N * part / threads; first < end; first += kBlock)
+            const int64_t end = num_dst * (part + 1) / threads;
+            for (int64_t first = num_dst * part / threads; first < end; first += kBlock)
                 activation_grad<T>(std::min(kBlock, end - first), C, g + first * C,
                                    derivative ? derivative + first * C : nullptr,
                                    derivative ? scaled + first * C : nullptr, totals[part].bias);
         }
-        share_tanh_sum_grad<T>(N, colptr, row, edge, K, C, st, st + K, M, u, own_g, h, grad_h, grad_st + K, grad_score,
-                               threads);
+        share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
+            const Neighbours nb = score_grad<T>(j, colptr, E, row, edge, parent, K, C, st, st + K, M, u, own_g, h,
+                                                grad_st + j * M + K, grad_score, scratch);
+            std::copy_n(scratch.data(), nb.count * K, alpha.get() + colptr[j] * K);
+        });
+        if (parent) {
+#pragma omp single
+            add_score_totals<T>(num_src, num_dst, rowptr, parent, K, grad_score, grad_st);
+        }
 #pragma omp for schedule(static, 1)
         for (int part = 0; part < threads; part++) {
-            const int64_t end = N * (part + 1) / threads;
-            for (int64_t first = N * part / threads; first < end; first += kBlock) {
+            const auto own = room<T>(grad_h ? 0 : kBlock * width);
+            const int64_t cost = 4 + F / 4, end = first_row(colptr, num_src, part + 1, threads, cost);
+            for (int64_t first = first_row(colptr, num_src, part, threads, cost); first < end; first += kBlock) {
                 const int64_t rows = std::min(kBlock, end - first);
-                for (int64_t i = first; i < first + rows; i++)
-                    score_totals<T>(rowptr[i], rowptr[i + 1], K, grad_score, grad_st + i * M);
-                T* block = grad_h + first * width;
+                T* block = grad_h ? grad_h + first * width : own.get();
+                for (int64_t j = first; j < first + rows; j++) {
+                    const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
+                    for_heads(K, [&](auto KB, int64_t k) {
+                        sum_shared<T, KB>(nb, C, alpha.get() + colptr[j] * K + k, K, own_g, C,
+                                          block + ((j - first) * K + k) * C, C);
+                    });
+                    if (!parent) score_totals<T>(rowptr[j], rowptr[j + 1], K, grad_score, grad_st + j * M);
+                }
                 scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st + first * M, block,
                                     totals[part].att.data());
                 if (grad_x) times_packed<T>(rows, width, F, block, packed.get(), grad_x + first * F);
@@ -128,19 +157,22 @@ void layer_grad(int64_t N, const int32_t* colptr, const int32_t* row, const int3
 }  // namespace
 }  // namespace mimogc
 
-#define MIMOGC_DEFINE(T, S)                                                                                       \
-    void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t F, int64_t K, int64_t C,  \
-                          T slope, const T* x, const T* w, const T* att, const T* u, const T* bias, T* h, T* st,  \
-                          T* out, T* derivative, int32_t threads) {                                               \
-        mimogc::layer<T>(N, rowptr, col, F, K, C, slope, x, w, att, u, bias, h, st, out, derivative, threads);    \
-    }                                                                                                             \
-    void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,         \
-                               const int32_t* rowptr, int64_t F, int64_t K, int64_t C, T slope, const T* x,       \
-                               const T* w, const T* h, const T* att, const T* u, const T* st, const T* g,         \
-                               const T* derivative, T* scaled, T* grad_st, T* grad_score, T* grad_h, T* grad_x,   \
-                               T* grad_w, T* grad_att, T* grad_bias, int32_t threads) {                           \
-        mimogc::layer_grad<T>(N, colptr, row, edge, rowptr, F, K, C, slope, x, w, h, att, u, st, g, derivative,   \
-                              scaled, grad_st, grad_score, grad_h, grad_x, grad_w, grad_att, grad_bias, threads); \
+#define MIMOGC_DEFINE(T, S)                                                                                         \
+    void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,              \
+                          const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w,  \
+                          const T* att, const T* u, const T* bias, T* h, T* st, T* out, T* derivative,              \
+                          int32_t threads) {                                                                        \
+        mimogc::layer<T>(num_src, num_dst, rowptr, col, parent, F, K, C, slope, x, w, att, u, bias, h, st, out,     \
+                         derivative, threads);                                                                      \
+    }                                                                                                               \
+    void mimogc_layer_grad_##S(                                                                                     \
+        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,           \
+        const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,         \
+        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* scaled,  \
+        T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads) {   \
+        mimogc::layer_grad<T>(num_src, num_dst, colptr, row, edge, rowptr, parent, F, K, C, slope, x, w, h, att, u, \
+                              st, g, derivative, scaled, grad_st, grad_score, grad_h, grad_x, grad_w, grad_att,     \
+                              grad_bias, threads);                                                                  \
     }
 MIMOGC_DEFINE(float, f32)
 MIMOGC_DEFINE(double, f64)

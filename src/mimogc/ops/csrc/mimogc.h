@@ -24,6 +24,15 @@ MIMOGC_API const char* mimogc_interface();
 MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
                                      int64_t num_dst, int32_t replace_loops, int32_t* out);
 
+// What layers do to nodes of which many are alike. Node i begins as row index[i] < num_rows; nodes that begin alike and
+// have the same neighbours are alike after a layer, too. For each layer, the graph from the classes before it to those
+// after it goes to `out`, all arrays one behind the other: parent, the row of each class; rowptr, colptr, col, row,
+// edge. The last graph is to all nodes: that of the last of `layers`, or the first with more than `most` rows. `sizes`
+// gets the numbers of classes and edges of each graph. Returns the number of graphs, or -1 - i where index[i] is out of
+// range.
+MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t num_rows,
+                                  const int64_t* index, int64_t layers, int64_t most, int64_t* sizes, int32_t* out);
+
 #define MIMOGC_DECLARE(T, S)                                                                                           \
     /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */  \
     MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,    \
@@ -50,20 +59,25 @@ MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int
     /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                        \
     MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,    \
                                       int32_t threads);                                                                \
-    /* The paper's layer: h [N, K, C] = x w' from x [N, F] and w [KC, F], where x is not null; else h is given. */     \
-    /* Then st [N, 2K], the scores with att [2K, KC], and mimogc_tanh_sum plus bias [C]; u and bias may be null. */    \
-    /* With derivative [N, C], out is GELU of that and derivative its slope. With x, F and KC are at least 32. */      \
-    MIMOGC_API void mimogc_layer_##S(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t F, int64_t K,       \
-                                     int64_t C, T slope, const T* x, const T* w, const T* att, const T* u,             \
-                                     const T* bias, T* h, T* st, T* out, T* derivative, int32_t threads);              \
-    /* Its gradients from g [N, C]. Room to work in: scaled [N, C] with derivative, grad_st [N, 2K], */                \
-    /* grad_score [E, K], which is also the gradient to u, and grad_h, that to h. grad_x, grad_w and grad_bias */      \
-    /* may be null; without x the first two are. */                                                                    \
-    MIMOGC_API void mimogc_layer_grad_##S(int64_t N, const int32_t* colptr, const int32_t* row, const int32_t* edge,   \
-                                          const int32_t* rowptr, int64_t F, int64_t K, int64_t C, T slope, const T* x, \
-                                          const T* w, const T* h, const T* att, const T* u, const T* st, const T* g,   \
-                                          const T* derivative, T* scaled, T* grad_st, T* grad_score, T* grad_h,        \
-                                          T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);           \
+    /* The paper's layer from num_src rows to num_dst: h [num_src, K, C] = x w' from x [num_src, F] and w [KC, F], */  \
+    /* where x is not null; else h is given. Then st [num_src, 2K], the scores with att [2K, KC], and */               \
+    /* mimogc_tanh_sum plus bias [C]; u and bias may be null. Target i has the score s of row parent[i], or of row i   \
+     */                                                                                                                \
+    /* where parent is null. With derivative [num_dst, C], out is GELU of that and derivative its slope. */            \
+    /* With x, F and KC are at least 32. */                                                                            \
+    MIMOGC_API void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,      \
+                                     const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,      \
+                                     const T* w, const T* att, const T* u, const T* bias, T* h, T* st, T* out,         \
+                                     T* derivative, int32_t threads);                                                  \
+    /* Its gradients from g [num_dst, C]. Room to work in: scaled [num_dst, C] with derivative, grad_st [num_src, 2K], \
+     */                                                                                                                \
+    /* and grad_score [E, K], which is also the gradient to u. grad_h (that to h), grad_x, grad_w and grad_bias may */ \
+    /* be null; without x grad_x and grad_w are. */                                                                    \
+    MIMOGC_API void mimogc_layer_grad_##S(                                                                             \
+        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
+        const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,            \
+        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* scaled,     \
+        T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);       \
     /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
     MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
                                            int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \

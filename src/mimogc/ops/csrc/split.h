@@ -11,16 +11,16 @@ constexpr int64_t kParallelWork = 60000;
 
 inline int threads_for(int64_t work, int threads) { return work < kParallelWork ? 1 : threads; }
 
-// The first row of part `part` of `parts`, each with about the same number of edges (a row costs as two edges).
-inline int64_t first_row(const int32_t* ptr, int64_t rows, int64_t part, int64_t parts) {
+// The first row of part `part` of `parts`, each with about the same number of edges, where a row costs as `row` edges.
+inline int64_t first_row(const int32_t* ptr, int64_t rows, int64_t part, int64_t parts, int64_t row = 2) {
     if (part == 0) return 0;
     if (part == parts) return rows;
-    const int64_t total = int64_t(ptr[rows]) - ptr[0] + 2 * rows;
+    const int64_t total = int64_t(ptr[rows]) - ptr[0] + row * rows;
     const int64_t target = total * part / parts;
     int64_t low = 0, high = rows;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (int64_t(ptr[middle]) - ptr[0] + 2 * middle < target)
+        if (int64_t(ptr[middle]) - ptr[0] + row * middle < target)
             low = middle + 1;
         else
             high = middle;

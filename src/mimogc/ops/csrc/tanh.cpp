@@ -9,7 +9,8 @@ void tanh_sum(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t*
               int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h, T* out, int threads) {
     threads = threads_for((int64_t(rowptr[first + rows]) - rowptr[first]) * K * C, threads);
     in_team(threads, [&] {
-        share_tanh_sum<T>(first, rows, rowptr, col, K, C, shape, s, t, stride, u, h, nullptr, out, nullptr, threads);
+        share_tanh_sum<T>(first, rows, rowptr, col, nullptr, K, C, shape, s, t, stride, u, h, nullptr, out, nullptr,
+                          threads);
     });
 }
 
@@ -19,8 +20,13 @@ void tanh_sum_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, cons
                    const T* g, const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int threads) {
     threads = threads_for(2 * int64_t(colptr[num_src]) * K * C, threads);
     in_team(threads, [&] {
-        share_tanh_sum_grad<T>(num_src, colptr, row, edge, K, C, s, t, stride, u, g, h, grad_h, grad_t, grad_score,
-                               threads);
+        share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
+            const Neighbours nb = score_grad<T>(j, colptr, colptr[num_src], row, edge, nullptr, K, C, s, t, stride, u,
+                                                g, h, grad_t + j * stride, grad_score, scratch);
+            for_heads(K, [&](auto KB, int64_t k) {
+                sum_shared<T, KB>(nb, C, scratch.data() + k, K, g, C, grad_h + (j * K + k) * C, C);
+            });
+        });
         share_rows<T>(rowptr, num_dst, threads, [&](int64_t i, std::vector<T>&) {
             score_totals<T>(rowptr[i], rowptr[i + 1], K, grad_score, grad_s + i * stride);
         });

@@ -14,19 +14,22 @@ inline int64_t whole_vectors(int64_t n) {
     return (n + Simd<T>::lanes - 1) / Simd<T>::lanes * Simd<T>::lanes;
 }
 
-// a[e, k] = tanh(own[k] + other[e, k] + u[e, k]) for the edges of one row; `edge` says where u of an edge is. `a` has
-// room for whole vectors.
+// Node i, or where there is a `parent`, the row that node i is one of.
+inline int64_t row_of(const int32_t* parent, int64_t i) { return parent ? parent[i] : i; }
+
+// a[e, k] = tanh(own[k] + other[e, k] + u[e, k]) for the edges of one row; `edge` says where u of an edge is, `parent`
+// which row of `other` a neighbour has. `a` has room for whole vectors.
 template <class T>
-inline void fill_alpha(const Neighbours& nb, int64_t K, const T* own, const T* other, int64_t stride, const T* u,
-                       const int32_t* edge, T* a) {
+inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, const T* own, const T* other,
+                       int64_t stride, const T* u, const int32_t* edge, T* a) {
     if (K == 4) {
         for (int64_t e = 0; e < nb.count; e++) {
-            const T* score = other + nb.index[e] * stride;
+            const T* score = other + row_of(parent, nb.index[e]) * stride;
             for (int k = 0; k < 4; k++) a[e * 4 + k] = own[k] + score[k];
         }
     } else {
         for (int64_t e = 0; e < nb.count; e++) {
-            const T* score = other + nb.index[e] * stride;
+            const T* score = other + row_of(parent, nb.index[e]) * stride;
             for (int64_t k = 0; k < K; k++) a[e * K + k] = own[k] + score[k];
         }
     }
@@ -40,18 +43,19 @@ inline void fill_alpha(const Neighbours& nb, int64_t K, const T* own, const T* o
     for (int64_t q = 0; q < n; q++) a[q] = fast_tanh(a[q]);
 }
 
-// Rows first .. first + rows of mimogc_tanh_sum, shared by a team.
+// Rows first .. first + rows of mimogc_tanh_sum, shared by a team. The s of row i is that of row parent[i], if given.
 template <class T>
-void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32_t* col, int64_t K, int64_t C,
-                    int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h, const T* bias,
-                    T* out, T* derivative, int threads) {
+void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32_t* col, const int32_t* parent,
+                    int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h,
+                    const T* bias, T* out, T* derivative, int threads) {
     ptr += first;
     const int64_t last = ptr[rows];
     share_rows<T>(ptr, rows, threads, [&](int64_t i, std::vector<T>& scratch) {
         const Neighbours nb = {col + ptr[i], ptr[i + 1] - ptr[i], last - ptr[i]};
         scratch.resize(whole_vectors<T>(nb.count * K));
         T* a = scratch.data();
-        fill_alpha<T>(nb, K, s + (first + i) * stride, t, stride, u ? u + ptr[i] * K : nullptr, nullptr, a);
+        const T* own = s + row_of(parent, first + i) * stride;
+        fill_alpha<T>(nb, nullptr, K, own, t, stride, u ? u + ptr[i] * K : nullptr, nullptr, a);
         if (shape == kHeadsToSum) {
             T* target = out + (first + i) * C;
             sum_heads<T>(nb, K, C, a, h, target);
@@ -65,34 +69,29 @@ void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32
     });
 }
 
-// Its gradients to h, t and the scores of the edges, shared by a team; that to s is left to `score_totals`.
+// For the edges out of source j: α into the first values of `scratch`, the gradient of their scores into grad_score,
+// its sum into total.
 template <class T>
-void share_tanh_sum_grad(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge, int64_t K,
-                         int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g, const T* h,
-                         T* grad_h, T* grad_t, T* grad_score, int threads) {
-    const int64_t E = colptr[num_src];
-    share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
-        const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
-        const int32_t* at = edge + colptr[j];
-        const int64_t n = whole_vectors<T>(nb.count * K);
-        scratch.resize(2 * n);
-        T *a = scratch.data(), *d = a + n;
-        fill_alpha<T>(nb, K, t + j * stride, s, stride, u, at, a);
-        for_heads(K, [&](auto KB, int64_t k) {
-            sum_shared<T, KB>(nb, C, a + k, K, g, C, grad_h + (j * K + k) * C, C);
-            dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K);
-        });
-        T* total = grad_t + j * stride;
-        for (int64_t k = 0; k < K; k++) total[k] = 0;
-        for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
-        for (int64_t e = 0; e < nb.count; e++) {
-            T* score = grad_score + at[e] * K;
-            for (int64_t k = 0; k < K; k++) {
-                score[k] = d[e * K + k];
-                total[k] += d[e * K + k];
-            }
+Neighbours score_grad(int64_t j, const int32_t* colptr, int64_t E, const int32_t* row, const int32_t* edge,
+                      const int32_t* parent, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u,
+                      const T* g, const T* h, T* total, T* grad_score, std::vector<T>& scratch) {
+    const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
+    const int32_t* at = edge + colptr[j];
+    const int64_t n = whole_vectors<T>(nb.count * K);
+    scratch.resize(2 * n);
+    T *a = scratch.data(), *d = a + n;
+    fill_alpha<T>(nb, parent, K, t + j * stride, s, stride, u, at, a);
+    for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
+    for (int64_t k = 0; k < K; k++) total[k] = 0;
+    for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
+    for (int64_t e = 0; e < nb.count; e++) {
+        T* score = grad_score + at[e] * K;
+        for (int64_t k = 0; k < K; k++) {
+            score[k] = d[e * K + k];
+            total[k] += d[e * K + k];
         }
-    });
+    }
+    return nb;
 }
 
 // total[k] = Σ_e grad_score[e, k] over the edges begin .. end into a row: the gradient to its s.
