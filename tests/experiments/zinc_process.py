@@ -58,7 +58,7 @@ def shared(batches: tuple[int, ...] = (BATCH_SIZE, 7, 1)) -> dict[str, Any]:
         if ranks.size() > 1:
             whole = torch.nn.parallel.DistributedDataParallel(model)
         found["losses"].append(train_epoch(whole, optimiser, task, task.train[:size], model.add_self_loops))
-        found["gradients"].append(optimiser.gradient.clone())
+        found["gradients"].append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
     torch.manual_seed(2)
     trained = train(GraphRegressor(12, "lmgc", 2), task, 0.01, 3, 0, Path("nowhere") / "last.pt")
     return {**found, "vals": trained.history.vals, "test": trained.test, "train": trained.history.losses}

@@ -49,13 +49,13 @@ def function(name: str, dtype: torch.dtype) -> Any:
     """The kernel of this name for numbers of this type."""
     found = getattr(library(), f"mimogc_{name}_{_SUFFIX[dtype]}")
     real = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}[dtype]
-    kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "n": ctypes.c_int32, "r": real}
+    kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "n": ctypes.c_int32, "r": real, "d": ctypes.c_double}
     found.argtypes = [kinds[kind] for kind in _ARGUMENTS[name]]
     found.restype = ctypes.c_int64 if name == "readout" else None
     return found
 
 
-# p pointer, i int64, n int32, r real number: the signatures of mimogc.h
+# p pointer, i int64, n int32, r real number of the type, d double: the signatures of mimogc.h
 _ARGUMENTS = {
     "sum": "ipppiinpppn",
     "dot": "ipppiinpppn",
@@ -69,6 +69,7 @@ _ARGUMENTS = {
     "layer_grad": "iipppppiiirppppppppppppppppn",
     "readout": "iiiipppppppppp",
     "readout_grad": "iiiipppppppppppp",
+    "adam": "ippdddddipppn",
 }
 
 

@@ -97,7 +97,13 @@ MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_
     MIMOGC_API void mimogc_readout_grad_##S(int64_t N, int64_t B, int64_t C, int64_t H, const int64_t* owner,          \
                                             const T* w, const T* v, const T* pooled, const T* hidden,                  \
                                             const T* derivative, const T* g, T* grad_h, T* grad_w, T* grad_bias,       \
-                                            T* grad_v, T* grad_offset);
+                                            T* grad_v, T* grad_offset);                                                \
+    /* Step `step` of Adam, counted from 1, with gradients scaled to a norm of at most clip. weight, mean and square   \
+     */                                                                                                                \
+    /* are vectors of all `count` tensors, one behind the other; gradients has the place of each, null where zero. */  \
+    MIMOGC_API void mimogc_adam_##S(int64_t count, const int64_t* sizes, const T* const* gradients, double clip,       \
+                                    double lr, double beta1, double beta2, double eps, int64_t step, T* weight,        \
+                                    T* mean, T* square, int32_t threads);
 
 MIMOGC_DECLARE(float, f32)
 MIMOGC_DECLARE(double, f64)
