@@ -76,6 +76,7 @@ struct Api;
         static constexpr auto back = mimogc_layer_grad_##S;             \
         static constexpr auto readout = mimogc_readout_##S;             \
         static constexpr auto readout_back = mimogc_readout_grad_##S;   \
+        static constexpr auto adam = mimogc_adam_##S;                   \
     };
 API(float, f32)
 API(double, f64)
@@ -206,6 +207,25 @@ void check_readout(int64_t N, int64_t B, int64_t C, int64_t H) {
         failures++;
 }
 
+// One step of Adam, the gradient clipped to half its norm; the second tensor has none.
+template <class T>
+void check_adam(int64_t n, int threads) {
+    const std::vector<int64_t> sizes = {n, 3};
+    const auto gradient = random_values<T>(n);
+    const T* gradients[] = {gradient.data(), nullptr};
+    std::vector<T> weight(n + 3, T(1)), mean(n + 3), square(n + 3);
+    double norm = 0;
+    for (T value : gradient) norm += double(value) * value;
+    Api<T>::adam(2, sizes.data(), gradients, std::sqrt(norm) / 2, 0.1, 0.9, 0.999, 1e-8, 1, weight.data(), mean.data(),
+                 square.data(), threads);
+    std::vector<double> wanted(n + 3, 1.0);
+    for (int64_t q = 0; q < n; q++) {
+        const double g = gradient[q] / 2;
+        wanted[q] -= 0.1 * g / (std::abs(g) + 1e-8);
+    }
+    expect("adam", weight, wanted);
+}
+
 template <class T>
 void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     const int64_t N = at.N, E = at.E;
@@ -330,6 +350,12 @@ int main() {
         for (int64_t C : {1, 7, 20}) {
             check_readout<float>(N, 3, C, 11);
             check_readout<double>(N, 3, C, 11);
+            cases += 2;
+        }
+    for (int64_t n : {0, 1, 17, 9000})
+        for (int threads : {1, 2}) {
+            check_adam<float>(n, threads);
+            check_adam<double>(n, threads);
             cases += 2;
         }
     const std::vector<int64_t> good = {0, 1}, large = {0, 2}, negative = {-1, 0};
