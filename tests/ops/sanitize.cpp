@@ -93,12 +93,12 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
         std::vector<T> h(N * width), st(N * 2 * K), out(N * C), derivative(N * C);
         Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, F, K, C, slope, x.data(), w.data(), att.data(),
                       nullptr, nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
-        std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * width), grad_x(N * F);
+        std::vector<T> grad_score(E * K), grad_h(N * width), grad_x(N * F);
         std::vector<T> grad_w(width * F), grad_att(2 * K * width), grad_bias(C);
         Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
                      x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), derivative.data(),
-                     scaled.data(), grad_st.data(), grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(),
-                     grad_att.data(), grad_bias.data(), threads);
+                     grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(), grad_att.data(), grad_bias.data(),
+                     threads);
         std::vector<double> wanted_h(N * width), wanted_x(N * F), wanted_w(width * F), wanted_bias(C);
         for (int64_t n = 0; n < N; n++) {
             for (int64_t q = 0; q < width; q++)
@@ -156,17 +156,14 @@ void check_classes(const Sorted& at, int64_t K, int64_t C, int threads) {
     for (int64_t q = 0; q < N * C; q++) spread[q] = out1[class_of[q / C] * C + q % C];
     expect("layer on classes", spread, {out.begin(), out.end()});
 
-    std::vector<T> scaled(N * C), grad_st(N * M), grad_score(E * K), grad_x(N * F), grad_w(width * F),
-        grad_att(M * width);
-    std::vector<T> scaled1(n * C), grad_st1(R * M), grad_score1(m * K), grad_x1(R * F), grad_w1(width * F),
-        grad_att1(M * width);
+    std::vector<T> grad_score(E * K), grad_x(N * F), grad_w(width * F), grad_att(M * width);
+    std::vector<T> grad_x1(R * F), grad_w1(width * F), grad_att1(M * width);
     Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
-                 x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), slopes.data(), scaled.data(),
-                 grad_st.data(), grad_score.data(), nullptr, grad_x.data(), grad_w.data(), grad_att.data(), nullptr,
-                 threads);
+                 x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), slopes.data(),
+                 grad_score.data(), nullptr, grad_x.data(), grad_w.data(), grad_att.data(), nullptr, threads);
     Api<T>::back(R, n, colptr, row, edge, rowptr, parent, F, K, C, slope, table.data(), w.data(), h1.data(), att.data(),
-                 nullptr, st1.data(), class_g.data(), slopes1.data(), scaled1.data(), grad_st1.data(),
-                 grad_score1.data(), nullptr, grad_x1.data(), grad_w1.data(), grad_att1.data(), nullptr, threads);
+                 nullptr, st1.data(), class_g.data(), slopes1.data(), nullptr, nullptr, grad_x1.data(), grad_w1.data(),
+                 grad_att1.data(), nullptr, threads);
     std::vector<double> wanted_x(R * F);
     for (int64_t q = 0; q < N * F; q++) wanted_x[index[q / F] * F + q % F] += grad_x[q];
     expect("grad_x of classes", grad_x1, wanted_x);
@@ -302,12 +299,12 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
 
     // Its gradients are compared with autograd by the Python tests; here they only have to stay inside their buffers.
     const auto g = random_values<T>(N * C);
-    std::vector<T> scaled(N * C), grad_st(N * 2 * K), grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
+    std::vector<T> grad_score(E * K), grad_h(N * K * C), grad_att(2 * K * K * C);
     for (bool activated : {false, true})
         Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, 0, K, C, slope,
                      nullptr, nullptr, h.data(), att.data(), u.data(), scores.data(), g.data(),
-                     activated ? derivative.data() : nullptr, activated ? scaled.data() : nullptr, grad_st.data(),
-                     grad_score.data(), grad_h.data(), nullptr, nullptr, grad_att.data(), nullptr, threads);
+                     activated ? derivative.data() : nullptr, grad_score.data(), grad_h.data(), nullptr, nullptr,
+                     grad_att.data(), nullptr, threads);
     if (K * C >= 32) {
         check_products<T>(at, K, C, threads);
         check_classes<T>(at, K, C, threads);

@@ -129,14 +129,14 @@ def _layer_grad(
     needs_x, needs_weight, _, needs_edge, needs_bias = needs
     given = x if native_layers.multiplies(own.weight) else None
     grad = native_layers.layer_grad(
-        given, h, own, slope, st, derivative, g, links, (needs_x, needs_weight, needs_bias)
+        given, h, own, slope, st, derivative, g, links, (needs_x, needs_weight, needs_edge, needs_bias)
     )
     grad_x, grad_weight = grad.x, grad.weight
     if grad.h is not None:
         grad_x = torch.mm(grad.h, own.weight) if needs_x else None
         # On small graphs this is quicker than grad_hᵀ x.
         grad_weight = torch.mm(x.t(), grad.h).t() if needs_weight else None
-    return grad_x, grad_weight, grad.att, grad.score if needs_edge else None, grad.bias
+    return grad_x, grad_weight, grad.att, grad.edge, grad.bias
 
 
 def _contiguous(own: Weights) -> Weights:

@@ -66,7 +66,7 @@ _ARGUMENTS = {
     "pair_scores": "ippiirppppn",
     "pair_scores_grad": "iipppppiirpppppppn",
     "layer": "iipppiiirpppppppppn",
-    "layer_grad": "iipppppiiirppppppppppppppppn",
+    "layer_grad": "iipppppiiirppppppppppppppn",
     "readout": "iiiipppppppppp",
     "readout_grad": "iiiipppppppppppp",
     "adam": "ippdddddipppn",

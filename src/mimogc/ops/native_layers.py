@@ -48,7 +48,7 @@ class LayerGradients(NamedTuple):
     """Those of `layer`, None where not asked for; that to h where x is not given, else those to x and to weight."""
 
     att: Tensor
-    score: Tensor  # [E, K], of the edges' scores
+    edge: Tensor | None
     h: Tensor | None
     x: Tensor | None
     weight: Tensor | None
@@ -64,26 +64,25 @@ def layer_grad(
     derivative: Tensor | None,
     g: Tensor,
     links: Links,
-    needs: tuple[bool, bool, bool],
+    needs: tuple[bool, bool, bool, bool],
 ) -> LayerGradients:
-    """The gradients of `layer` from g [num_dst, C]; `needs` says whether those to x, to weight, to bias are wanted."""
+    """The gradients of `layer` from g [num_dst, C]; `needs` says whether those to x, weight, edge, bias are wanted."""
     weight, att, edge, _ = weights
+    needs_x, needs_weight, needs_edge, needs_bias = needs
     (width, features), heads = weight.shape, att.size(0) // 2
-    grad_st, grad_att = torch.empty_like(st), torch.empty_like(att)
-    grad_score = h.new_empty(links.num_edges, heads)
-    scaled = None if derivative is None else torch.empty_like(derivative)
+    grad_att = torch.empty_like(att)
+    grad_edge = h.new_empty(links.num_edges, heads) if needs_edge else None
     grad_h = torch.empty_like(h) if x is None else None
-    grad_x = torch.empty_like(x) if x is not None and needs[0] else None
-    grad_weight = torch.empty_like(weight) if x is not None and needs[1] else None
-    grad_bias = h.new_empty(width // heads) if needs[2] else None
+    grad_x = torch.empty_like(x) if x is not None and needs_x else None
+    grad_weight = torch.empty_like(weight) if x is not None and needs_weight else None
+    grad_bias = h.new_empty(width // heads) if needs_bias else None
     function("layer_grad", h.dtype)(
         links.num_src, links.num_dst, links.colptr, links.targets, links.slot, links.rowptr, links.parent, features,
         heads, width // heads, slope, pointer(x), weight.data_ptr(), h.data_ptr(), att.data_ptr(), pointer(edge),
-        st.data_ptr(), g.data_ptr(), pointer(derivative), pointer(scaled), grad_st.data_ptr(), grad_score.data_ptr(),
-        pointer(grad_h), pointer(grad_x), pointer(grad_weight), grad_att.data_ptr(), pointer(grad_bias),
-        torch.get_num_threads(),
+        st.data_ptr(), g.data_ptr(), pointer(derivative), pointer(grad_edge), pointer(grad_h), pointer(grad_x),
+        pointer(grad_weight), grad_att.data_ptr(), pointer(grad_bias), torch.get_num_threads(),
     )  # fmt: skip
-    return LayerGradients(grad_att, grad_score, grad_h, grad_x, grad_weight, grad_bias)
+    return LayerGradients(grad_att, grad_edge, grad_h, grad_x, grad_weight, grad_bias)
 
 
 def readout(

@@ -80,15 +80,17 @@ template <class T>
 void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,
                 const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,
                 const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative,
-                T* scaled, T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias,
-                int threads) {
+                T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int threads) {
     const int64_t width = K * C, M = 2 * K, E = colptr[num_src];
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_w ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
     threads = threads_for(2 * work(num_src, E, x ? F : 0, width), threads);
     const auto packed = room<T>(x_panels * x_panel), alpha = room<T>(E * K);  // α in the order by source
+    const auto scaled = room<T>(derivative ? num_dst * C : 0), grad_st = room<T>(num_src * M);
+    const auto own_score = room<T>(grad_score ? 0 : E * K);
+    if (!grad_score) grad_score = own_score.get();
     std::vector<Totals<T>> totals(threads, Totals<T>(M * width, w_panels * w_panel, grad_bias ? C : 0));
-    const T* own_g = derivative ? scaled : g;
+    const T* own_g = derivative ? scaled.get() : g;
     in_team(threads, [&] {
 #pragma omp for schedule(static) nowait
         for (int64_t p = 0; p < x_panels; p++) pack<T>(p, width, F, w, packed.get() + p * x_panel);
@@ -98,16 +100,16 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
             for (int64_t first = num_dst * part / threads; first < end; first += kBlock)
                 activation_grad<T>(std::min(kBlock, end - first), C, g + first * C,
                                    derivative ? derivative + first * C : nullptr,
-                                   derivative ? scaled + first * C : nullptr, totals[part].bias);
+                                   derivative ? scaled.get() + first * C : nullptr, totals[part].bias);
         }
         share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
             const Neighbours nb = score_grad<T>(j, colptr, E, row, edge, parent, K, C, st, st + K, M, u, own_g, h,
-                                                grad_st + j * M + K, grad_score, scratch);
+                                                grad_st.get() + j * M + K, grad_score, scratch);
             std::copy_n(scratch.data(), nb.count * K, alpha.get() + colptr[j] * K);
         });
         if (parent) {
 #pragma omp single
-            add_score_totals<T>(num_src, num_dst, rowptr, parent, K, grad_score, grad_st);
+            add_score_totals<T>(num_src, num_dst, rowptr, parent, K, grad_score, grad_st.get());
         }
 #pragma omp for schedule(static, 1)
         for (int part = 0; part < threads; part++) {
@@ -122,9 +124,9 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
                         sum_shared<T, KB>(nb, C, alpha.get() + colptr[j] * K + k, K, own_g, C,
                                           block + ((j - first) * K + k) * C, C);
                     });
-                    if (!parent) score_totals<T>(rowptr[j], rowptr[j + 1], K, grad_score, grad_st + j * M);
+                    if (!parent) score_totals<T>(rowptr[j], rowptr[j + 1], K, grad_score, grad_st.get() + j * M);
                 }
-                scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st + first * M, block,
+                scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st.get() + first * M, block,
                                     totals[part].att.data());
                 if (grad_x) times_packed<T>(rows, width, F, block, packed.get(), grad_x + first * F);
                 if (grad_w) add_transposed_product<T>(rows, F, width, x + first * F, block, totals[part].w.data());
@@ -165,14 +167,13 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
         mimogc::layer<T>(num_src, num_dst, rowptr, col, parent, F, K, C, slope, x, w, att, u, bias, h, st, out,     \
                          derivative, threads);                                                                      \
     }                                                                                                               \
-    void mimogc_layer_grad_##S(                                                                                     \
-        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,           \
-        const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,         \
-        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* scaled,  \
-        T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads) {   \
+    void mimogc_layer_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row,         \
+                               const int32_t* edge, const int32_t* rowptr, const int32_t* parent, int64_t F,        \
+                               int64_t K, int64_t C, T slope, const T* x, const T* w, const T* h, const T* att,     \
+                               const T* u, const T* st, const T* g, const T* derivative, T* grad_score, T* grad_h,  \
+                               T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads) {                  \
         mimogc::layer_grad<T>(num_src, num_dst, colptr, row, edge, rowptr, parent, F, K, C, slope, x, w, h, att, u, \
-                              st, g, derivative, scaled, grad_st, grad_score, grad_h, grad_x, grad_w, grad_att,     \
-                              grad_bias, threads);                                                                  \
+                              st, g, derivative, grad_score, grad_h, grad_x, grad_w, grad_att, grad_bias, threads); \
     }
 MIMOGC_DEFINE(float, f32)
 MIMOGC_DEFINE(double, f64)

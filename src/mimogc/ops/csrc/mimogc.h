@@ -69,15 +69,13 @@ MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_
                                      const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,      \
                                      const T* w, const T* att, const T* u, const T* bias, T* h, T* st, T* out,         \
                                      T* derivative, int32_t threads);                                                  \
-    /* Its gradients from g [num_dst, C]. Room to work in: scaled [num_dst, C] with derivative, grad_st [num_src, 2K], \
-     */                                                                                                                \
-    /* and grad_score [E, K], which is also the gradient to u. grad_h (that to h), grad_x, grad_w and grad_bias may */ \
-    /* be null; without x grad_x and grad_w are. */                                                                    \
+    /* Its gradients from g [num_dst, C]; grad_score [E, K] is that to u. grad_score, grad_h (that to h), grad_x, */   \
+    /* grad_w and grad_bias may be null; without x grad_x and grad_w are. */                                           \
     MIMOGC_API void mimogc_layer_grad_##S(                                                                             \
         int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
         const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,            \
-        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* scaled,     \
-        T* grad_st, T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);       \
+        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* grad_score, \
+        T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);                                  \
     /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
     MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
                                            int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \
