@@ -164,10 +164,12 @@ def test_any_graph_with_the_kernels_products(dtype, case, heads, channels, width
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("nodes", [6, 47, 48, 49, 200])
-def test_the_kernels_products_for_any_number_of_rows(nodes, dtype):
+@pytest.mark.parametrize("degree", [3, 20])
+def test_the_kernels_products_for_any_number_of_rows(nodes, degree, dtype):
     assert native_layers.multiplies(torch.empty(36, 40))
     assert not native_layers.multiplies(torch.empty(36, 31))
-    _check_layer(Graph.from_edge_index(random_edges(nodes, 3 * nodes), nodes), 4, 9, 40, dtype)
+    assert 3 < native_layers._MANY_EDGES < 20  # the gradient to h is made twice, or kept
+    _check_layer(Graph.from_edge_index(random_edges(nodes, degree * nodes), nodes), 4, 9, 40, dtype)
 
 
 @pytest.mark.kernels

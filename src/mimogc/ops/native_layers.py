@@ -13,6 +13,11 @@ from mimogc.ops.native import function, pointer
 _SMALLEST_SIDE, _LARGEST_WEIGHT = 32, 2**18
 
 
+# Where x is given, the gradient to h need not be kept: its rows are made where they are used, for which rows of g are
+# gathered once more. With more edges per node than this the second time costs more than it saves.
+_MANY_EDGES = 12
+
+
 def multiplies(weight: Tensor) -> bool:
     """Whether `layer` and `layer_grad` take x and weight, and not h."""
     small = weight.numel() * weight.element_size() <= _LARGEST_WEIGHT
@@ -45,7 +50,7 @@ def layer(
 
 
 class LayerGradients(NamedTuple):
-    """Those of `layer`, None where not asked for; that to h where x is not given, else those to x and to weight."""
+    """Those of `layer`, None where not asked for; those to x and weight where x is given, else that to h."""
 
     att: Tensor
     edge: Tensor | None
@@ -72,7 +77,8 @@ def layer_grad(
     (width, features), heads = weight.shape, att.size(0) // 2
     grad_att = torch.empty_like(att)
     grad_edge = h.new_empty(links.num_edges, heads) if needs_edge else None
-    grad_h = torch.empty_like(h) if x is None else None
+    keeps_h = x is None or links.num_edges > _MANY_EDGES * links.num_src
+    grad_h = torch.empty_like(h) if keeps_h else None
     grad_x = torch.empty_like(x) if x is not None and needs_x else None
     grad_weight = torch.empty_like(weight) if x is not None and needs_weight else None
     grad_bias = h.new_empty(width // heads) if needs_bias else None
@@ -82,7 +88,7 @@ def layer_grad(
         st.data_ptr(), g.data_ptr(), pointer(derivative), pointer(grad_edge), pointer(grad_h), pointer(grad_x),
         pointer(grad_weight), grad_att.data_ptr(), pointer(grad_bias), torch.get_num_threads(),
     )  # fmt: skip
-    return LayerGradients(grad_att, grad_edge, grad_h, grad_x, grad_weight, grad_bias)
+    return LayerGradients(grad_att, grad_edge, grad_h if x is None else None, grad_x, grad_weight, grad_bias)
 
 
 def readout(

@@ -85,7 +85,8 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_w ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
     threads = threads_for(2 * work(num_src, E, x ? F : 0, width), threads);
-    const auto packed = room<T>(x_panels * x_panel), alpha = room<T>(E * K);  // α in the order by source
+    // Without grad_h its rows are made block by block, of α in the order by source, where they are needed.
+    const auto packed = room<T>(x_panels * x_panel), alpha = room<T>(grad_h ? 0 : E * K);
     const auto scaled = room<T>(derivative ? num_dst * C : 0), grad_st = room<T>(num_src * M);
     const auto own_score = room<T>(grad_score ? 0 : E * K);
     if (!grad_score) grad_score = own_score.get();
@@ -103,9 +104,10 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
                                    derivative ? scaled.get() + first * C : nullptr, totals[part].bias);
         }
         share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
-            const Neighbours nb = score_grad<T>(j, colptr, E, row, edge, parent, K, C, st, st + K, M, u, own_g, h,
-                                                grad_st.get() + j * M + K, grad_score, scratch);
-            std::copy_n(scratch.data(), nb.count * K, alpha.get() + colptr[j] * K);
+            const Neighbours nb =
+                source_grad<T>(j, colptr, E, row, edge, parent, K, C, st, st + K, M, u, own_g, h,
+                               grad_h ? grad_h + j * width : nullptr, grad_st.get() + j * M + K, grad_score, scratch);
+            if (!grad_h) std::copy_n(scratch.data(), nb.count * K, alpha.get() + colptr[j] * K);
         });
         if (parent) {
 #pragma omp single
@@ -120,10 +122,8 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
                 T* block = grad_h ? grad_h + first * width : own.get();
                 for (int64_t j = first; j < first + rows; j++) {
                     const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
-                    for_heads(K, [&](auto KB, int64_t k) {
-                        sum_shared<T, KB>(nb, C, alpha.get() + colptr[j] * K + k, K, own_g, C,
-                                          block + ((j - first) * K + k) * C, C);
-                    });
+                    if (!grad_h)
+                        sum_to_heads(nb, K, C, alpha.get() + colptr[j] * K, own_g, block + (j - first) * width);
                     if (!parent) score_totals<T>(rowptr[j], rowptr[j + 1], K, grad_score, grad_st.get() + j * M);
                 }
                 scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st.get() + first * M, block,

@@ -139,6 +139,12 @@ inline void for_heads(int64_t K, const Body& body) {
     if (K - k == 1) body(std::integral_constant<int, 1>{}, k);
 }
 
+// z[k, :] = Σ_e a[e, k] x[e, :] for all K graphs.
+template <class T>
+inline void sum_to_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const T* x, T* z) {
+    for_heads(K, [&](auto KB, int64_t k) { sum_shared<T, KB>(nb, C, a + k, K, x, C, z + k * C, C); });
+}
+
 // out = Σ_e Σ_k a[e, k] h[e, k, :].
 template <class T>
 inline void sum_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, T* out) {

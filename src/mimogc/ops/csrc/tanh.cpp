@@ -21,11 +21,8 @@ void tanh_sum_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, cons
     threads = threads_for(2 * int64_t(colptr[num_src]) * K * C, threads);
     in_team(threads, [&] {
         share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
-            const Neighbours nb = score_grad<T>(j, colptr, colptr[num_src], row, edge, nullptr, K, C, s, t, stride, u,
-                                                g, h, grad_t + j * stride, grad_score, scratch);
-            for_heads(K, [&](auto KB, int64_t k) {
-                sum_shared<T, KB>(nb, C, scratch.data() + k, K, g, C, grad_h + (j * K + k) * C, C);
-            });
+            source_grad<T>(j, colptr, colptr[num_src], row, edge, nullptr, K, C, s, t, stride, u, g, h,
+                           grad_h + j * K * C, grad_t + j * stride, grad_score, scratch);
         });
         share_rows<T>(rowptr, num_dst, threads, [&](int64_t i, std::vector<T>&) {
             score_totals<T>(rowptr[i], rowptr[i + 1], K, grad_score, grad_s + i * stride);

@@ -63,24 +63,24 @@ void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32
                 for (int64_t c = 0; c < C; c++) target[c] += bias[c];
             if (derivative) gelu(C, target, derivative + (first + i) * C);
         } else {
-            for_heads(K,
-                      [&](auto KB, int64_t k) { sum_shared<T, KB>(nb, C, a + k, K, h, C, out + (i * K + k) * C, C); });
+            sum_to_heads(nb, K, C, a, h, out + i * K * C);
         }
     });
 }
 
 // For the edges out of source j: α into the first values of `scratch`, the gradient of their scores into grad_score,
-// its sum into total.
+// its sum into total; and the gradient to h(j) to grad_h, unless that is null.
 template <class T>
-Neighbours score_grad(int64_t j, const int32_t* colptr, int64_t E, const int32_t* row, const int32_t* edge,
-                      const int32_t* parent, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u,
-                      const T* g, const T* h, T* total, T* grad_score, std::vector<T>& scratch) {
+Neighbours source_grad(int64_t j, const int32_t* colptr, int64_t E, const int32_t* row, const int32_t* edge,
+                       const int32_t* parent, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u,
+                       const T* g, const T* h, T* grad_h, T* total, T* grad_score, std::vector<T>& scratch) {
     const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
     const int32_t* at = edge + colptr[j];
     const int64_t n = whole_vectors<T>(nb.count * K);
     scratch.resize(2 * n);
     T *a = scratch.data(), *d = a + n;
     fill_alpha<T>(nb, parent, K, t + j * stride, s, stride, u, at, a);
+    if (grad_h) sum_to_heads(nb, K, C, a, g, grad_h);  // this first: it fetches the rows of g ahead
     for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
     for (int64_t k = 0; k < K; k++) total[k] = 0;
     for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
