@@ -168,7 +168,7 @@ def test_any_graph_with_the_kernels_products(dtype, case, heads, channels, width
 def test_the_kernels_products_for_any_number_of_rows(nodes, degree, dtype):
     assert native_layers.multiplies(torch.empty(36, 40))
     assert not native_layers.multiplies(torch.empty(36, 31))
-    assert 3 < native_layers._MANY_EDGES < 20  # the gradient to h is made twice, or kept
+    assert 3 < native_layers._MANY_EDGES < 20  # the gradient to h is made where it is used, or kept
     _check_layer(Graph.from_edge_index(random_edges(nodes, degree * nodes), nodes), 4, 9, 40, dtype)
 
 
