@@ -215,6 +215,17 @@ class TestGraphRegressor:
         residual = GraphRegressor(6, "lmgc", 1, residual=True)
         torch.testing.assert_close(4 * residual.layers[0].lin.weight, plain.layers[0].lin.weight)
 
+    def test_deep_fagcn_starts_at_nothing(self, datasets: Path) -> None:
+        """What the notes on Table 2 say of the paper's FAGCN; not so with residual connections, nor of the others."""
+        batch = next(load_molecules("zinc12k").batches(torch.arange(32), 32))
+        for method, residual in (("fagcn", False), ("fagcn", True), ("acm", False), ("lmgc", False)):
+            torch.manual_seed(0)
+            model = GraphRegressor(100, method, 8, residual=residual)
+            model(batch).sum().backward()
+            gradient = model.embedding.weight.grad
+            assert gradient is not None
+            assert bool(gradient.any()) == (method != "fagcn" or residual)
+
     def test_loops_are_asked_for_where_they_are_used(self) -> None:
         wanted = {method: GraphRegressor(4, method, 1).add_self_loops for method in METHODS}
         assert [method for method in METHODS if not wanted[method]] == ["gin", "mlp"]
