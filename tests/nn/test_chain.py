@@ -63,16 +63,18 @@ def test_it_is_one_function():
     assert not [node for node, _ in found.grad_fn.next_functions if "Layers" in type(node).__name__]
 
 
-def test_frozen_layers_have_no_gradients():
-    layers, x, graph = _layers(), torch.randn(NODES, 5, dtype=torch.float64), _graph()
+@pytest.mark.parametrize("index", [None, torch.arange(NODES) % 3])
+def test_frozen_layers_have_no_gradients(index):
+    layers, graph = _layers(), _graph()
+    x = torch.randn(NODES if index is None else 3, 5, dtype=torch.float64)
     layers[0].requires_grad_(False)
     layers[1].bias.requires_grad_(False)
-    chain(layers, x, graph).sum().backward()
+    chain(layers, x, graph, index).sum().backward()
     assert all(weight.grad is None for weight in layers[0].parameters())
     assert layers[1].bias.grad is None
     found = layers[1].lin.weight.grad.clone()
     layers.zero_grad()
-    _one_by_one(layers, x, graph).sum().backward()
+    _one_by_one(layers, x if index is None else x[index], graph).sum().backward()
     torch.testing.assert_close(found, layers[1].lin.weight.grad)
 
 
@@ -112,6 +114,7 @@ def test_layers_of_any_kind(layers):
         ([LMGConv(5, 6)], torch.randn(NODES + 1, 5), None, ValueError, "edge_index: expected a Graph on"),
         ([LMGConv(5, 6)], torch.randn(3, 5), torch.zeros(NODES), TypeError, "index: expected int64"),
         ([LMGConv(5, 6)], torch.randn(3, 5), torch.full((NODES,), 3), IndexError, "index"),
+        ([LMGConv(5, 6)], torch.randn(3, 5), torch.zeros(NODES, device="meta").long(), ValueError, "index: expected device"),
     ],
     ids=str,
 )  # fmt: skip

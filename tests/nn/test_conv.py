@@ -284,6 +284,11 @@ def test_a_table_does_not_hide_a_forward_of_ones_own():
         ([0] * 12, TypeError, "index: expected int64 .* got list"),
         (torch.full((12,), 3), IndexError, "index"),
         (torch.full((12,), -1), IndexError, "index"),
+        (
+            torch.full((12,), 0, device="meta"),
+            ValueError,
+            "index: expected device cpu like the table, got meta",
+        ),
     ],
 )
 def test_bad_indices_into_a_table_are_named(index, error, message):

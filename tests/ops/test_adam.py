@@ -74,10 +74,22 @@ def test_what_is_not_a_number_is_not_hidden(value, backend):
 def test_the_number_of_threads_does_not_matter():
     found = []
     before = torch.get_num_threads()
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        adam = _adam(_weights(torch.float32))
-        adam.step(_weights(torch.float32), 0.1, 1.0)
-        found.append(adam.vector)
-    torch.set_num_threads(before)
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            adam = _adam(_weights(torch.float32))
+            adam.step(_weights(torch.float32), 0.1, 1.0)
+            found.append(adam.vector)
+    finally:
+        torch.set_num_threads(before)
     assert torch.equal(*found)
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(ValueError, match=r"vector: expected 5 values in a row, got shape \[4\]"):
+        Adam(torch.ones(4), [2, 3])
+    adam = _adam([torch.ones(3)])
+    with pytest.raises(ValueError, match=r"gradients: expected 3 values of torch.float32, got 4"):
+        adam.step([torch.ones(4)], 0.1, 1.0)
+    with pytest.raises(ValueError, match=r"got 3 of torch.float64"):
+        adam.step([torch.ones(3).double()], 0.1, 1.0)

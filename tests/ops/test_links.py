@@ -1,5 +1,6 @@
 """Classes of nodes that are alike: those of colour refinement, and layers on them equal to layers on all nodes."""
 
+import contextlib
 import ctypes
 
 import pytest
@@ -11,7 +12,8 @@ from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
 from mimogc.nn import LMGConv
 from mimogc.nn.chaining import chain
-from mimogc.ops import use_reference
+from mimogc.ops import unchecked_lmgcs, use_reference
+from mimogc.ops.layers import Settings, Weights
 from mimogc.ops.links import Links, links_of_layers
 
 pytestmark = pytest.mark.kernels
@@ -138,3 +140,64 @@ def test_a_row_that_is_not_there_is_named(wrong):
     graph = Graph.from_edge_index(random_edges(20, 60), 20)
     with pytest.raises(IndexError, match=f"index: expected rows 0 to 2, got {wrong}"):
         links_of_layers(graph, 2, index, ROWS, True)
+
+
+def test_no_layers():
+    nodes, edge_index = _cycles()
+    index = torch.zeros(nodes, dtype=torch.long)
+    assert links_of_layers(Graph.from_edge_index(edge_index, nodes), 0, index, ROWS, True) == []
+
+
+def test_more_rows_than_nodes():
+    layers = torch.nn.ModuleList(LMGConv(5, 5, act="gelu") for _ in range(2)).double()
+    graph = Graph.from_edge_index(random_edges(6, 12), 6)
+    _assert_same(
+        layers, torch.randn(50, 5).double().requires_grad_(), torch.tensor([49, 0, 7, 7, 0, 49]), graph
+    )
+
+
+def test_the_default_device_does_not_matter():
+    nodes, edge_index = _cycles()
+    layers = torch.nn.ModuleList(LMGConv(5, 5, act="gelu") for _ in range(3))
+    graph, index = Graph.from_edge_index(edge_index, nodes), torch.arange(nodes) % ROWS
+    table = torch.randn(ROWS, 5)
+    expected = chain(layers, table, graph, index)
+    with torch.device("meta"):
+        found = chain(layers, table, graph, index)
+    assert torch.equal(found, expected)
+
+
+def test_scores_of_edges_tell_nodes_apart():
+    """Nodes that are alike but for their edges' own terms are not computed once."""
+    nodes, edge_index = _cycles()
+    graph, index = Graph.from_edge_index(edge_index, nodes), torch.arange(nodes) % ROWS
+    shapes = (8, 4), (4, 8), (graph.num_edges, 2), (4,)
+    tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (*shapes, (ROWS, 4))]
+    weights, table = [Weights(*tensors[:4])] * 3, tensors[4]
+    results = []
+    for reference in (False, True):
+        with use_reference() if reference else contextlib.nullcontext():
+            out = unchecked_lmgcs(table, weights, [Settings(0.2, True)] * 3, graph, index)
+            results.append([out, *torch.autograd.grad(out.square().sum(), tensors)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("width", [6, 33])
+def test_threads(width):
+    """Repeatable for a number of threads, and the same up to rounding for all."""
+    graph, index = Graph.from_edge_index(random_edges(3000, 9000), 3000), torch.arange(3000) % ROWS
+    layers = torch.nn.ModuleList(LMGConv(width, width, act="gelu") for _ in range(3))
+    inputs = [torch.randn(ROWS, width, requires_grad=True), *layers.parameters()]
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 1, 2, 2):
+            torch.set_num_threads(threads)
+            out = chain(layers, inputs[0], graph, index)
+            results.append([out, *torch.autograd.grad(out.mean(), inputs)])
+    finally:
+        torch.set_num_threads(before)
+    for one, again, two, two_again in zip(*results, strict=True):
+        assert torch.equal(one, again)
+        assert torch.equal(two, two_again)
+        torch.testing.assert_close(one / one.abs().max(), two / one.abs().max(), rtol=0, atol=1e-4)

@@ -21,7 +21,7 @@ def chain(layers: Iterable[torch.nn.Module], x: Tensor, graph: Graph, index: Ten
     those that someone looks at through hooks, are called one by one.
     """
     if index is not None:
-        check_index(index)
+        check_index(index, x)
     layers = list(layers)
     own = _as_functions(layers)
     if own:

@@ -181,7 +181,7 @@ class LMGConv(MessagePassing):
             index: ``[N]`` int64, the row of each node.
             edge_index: the graph, as for ``forward``.
         """
-        check_index(index)
+        check_index(index, table)
         own = self._as_function()
         if own is None:
             out: Tensor = self(table.index_select(0, index), edge_index)

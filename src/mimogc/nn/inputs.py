@@ -28,11 +28,13 @@ def check_features(x: Tensor, channels: int) -> None:
         raise TypeError(f"x: expected a floating type, got {x.dtype}")
 
 
-def check_index(index: Tensor) -> None:
-    """Refuse what cannot say which row of a table each node has."""
+def check_index(index: Tensor, table: Tensor) -> None:
+    """Refuse what cannot say which row of the table each node has."""
     if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
         found = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(f"index: expected int64 of shape [N], got {found}")
+    if index.device != table.device:
+        raise ValueError(f"index: expected device {table.device} like the table, got {index.device}")
 
 
 def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, multiplied: bool) -> None:

@@ -151,14 +151,10 @@ def unchecked_lmgc(
     edge: Tensor | None,
     bias: Tensor | None,
     act: str | None,
-    rows: Tensor | None = None,
 ) -> Tensor:
-    """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond.
-
-    With `rows` ``[N]`` node i has row ``rows[i]`` of x.
-    """
+    """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond."""
     return unchecked_lmgcs(
-        x, [layers.Weights(weight, att, edge, bias)], [layers.Settings(slope, act == "gelu")], graph, rows
+        x, [layers.Weights(weight, att, edge, bias)], [layers.Settings(slope, act == "gelu")], graph, None
     )
 
 
@@ -169,7 +165,7 @@ def unchecked_lmgcs(
     graph: Graph,
     rows: Tensor | None,
 ) -> Tensor:
-    """Several layers one after another."""
+    """Several layers one after another; with `rows` ``[N]`` int64, node i begins as row ``rows[i]`` of x."""
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
         out = x if rows is None else x.index_select(0, rows)
         for own, (slope, gelu) in zip(weights, settings, strict=True):

@@ -20,6 +20,8 @@ class Adam:
     """
 
     def __init__(self, vector: Tensor, sizes: Sequence[int]) -> None:
+        if vector.shape != (sum(sizes),) or not vector.is_contiguous():
+            raise ValueError(f"vector: expected {sum(sizes)} values in a row, got shape {list(vector.shape)}")
         self.vector = vector
         self.mean, self.square = torch.zeros_like(vector), torch.zeros_like(vector)
         self.steps = torch.zeros((), device=vector.device)
@@ -28,6 +30,12 @@ class Adam:
 
     def step(self, gradients: Sequence[Tensor | None], lr: float, clip: float) -> None:
         """Follow the gradients, scaled to a norm of at most `clip`; None is a gradient of zero."""
+        for gradient, size in zip(gradients, self._sizes, strict=True):
+            if gradient is not None and (gradient.numel() != size or gradient.dtype != self.vector.dtype):
+                raise ValueError(
+                    f"gradients: expected {size} values of {self.vector.dtype}, "
+                    f"got {gradient.numel()} of {gradient.dtype}"
+                )
         self.steps += 1
         vector = self.vector
         if native.available(vector):

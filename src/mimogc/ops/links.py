@@ -42,17 +42,17 @@ def links_of_layers(
 ) -> list[Links]:
     """The links of each of so many layers.
 
-    With `rows` [N] int64, node i begins as row rows[i] of `num_rows`. Nodes that begin alike and have the same
-    neighbours are alike after a layer, too: with `alike` the first layers compute each such class once. The last gives
-    every node.
+    With `rows` [N] int64, node i begins as row rows[i] of `num_rows`. Nodes that are alike and have neighbours that are
+    alike stay so in a layer: with `alike` the first layers compute each such class once. The last gives every node.
     """
     whole = Links.of(graph)
-    if rows is None:
+    if rows is None or not layers:
         return [whole] * layers
     nodes, edges, rows = graph.num_dst, graph.num_edges, rows.contiguous()
     most = int(_ALIKE * nodes) if alike else -1
     sizes = (ctypes.c_int64 * (2 * layers))()
-    room = torch.empty(layers * (2 * nodes + 2 + 3 * edges + max(nodes, num_rows)), dtype=torch.int32)
+    most_graphs = layers if alike else 1
+    room = rows.new_empty(most_graphs * (2 * nodes + 2 + 3 * edges + max(nodes, num_rows)), dtype=torch.int32)
     count = _function()(
         nodes, whole.rowptr, whole.sources, num_rows, rows.data_ptr(), layers, most, sizes, room.data_ptr()
     )

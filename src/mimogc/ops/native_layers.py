@@ -14,7 +14,7 @@ _SMALLEST_SIDE, _LARGEST_WEIGHT = 32, 2**18
 
 
 # Where x is given, the gradient to h need not be kept: its rows are made where they are used, for which rows of g are
-# gathered once more. With more edges per node than this the second time costs more than it saves.
+# gathered once more. With more edges per row than this the second time costs more than it saves.
 _MANY_EDGES = 12
 
 

@@ -17,6 +17,7 @@ from mimogc.experiments.bench.naive import NaiveLMGC
 from mimogc.experiments.graph_training import BATCH_SIZE, CLIP, FlatAdamW, Task, train_epoch
 from mimogc.experiments.zinc_models import regressor, width
 from mimogc.nn.models import ATOM_TYPES, GraphRegressor
+from mimogc.ops import backend
 from mimogc.ops.links import links_of_layers
 
 LAYERS, HEADS, BUDGET, LR = 6, 4, 100_000, 0.001
@@ -154,8 +155,9 @@ def run(say: Callable[[str], None]) -> dict[str, Any]:
     for name, value in seconds.items():
         what = "  LMGC: naive layer, PyG's DataLoader, default AdamW" if name == PLAIN else ""
         say(f"  {name:6s} {value:7.2f} s, fastest turn {fastest[name]:6.2f} s{what}")
-    atoms = ", ".join(f"{mean:.0f}" for mean in atoms_told_apart())
-    say(f"  lmgc computes atoms with the same surroundings once: {atoms} in its {LAYERS} layers")
+    if backend() == "native":
+        atoms = ", ".join(f"{mean:.0f}" for mean in atoms_told_apart())
+        say(f"  lmgc computes atoms with the same surroundings once: {atoms} in its {LAYERS} layers")
     ratios["bfloat16 / float32"] = bfloat16_ratio()  # of the products alone, which are half of a step
     for name, value in ratios.items():
         say(f"  {name:18s} {value:5.2f}")

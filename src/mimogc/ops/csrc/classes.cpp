@@ -8,8 +8,8 @@
 namespace mimogc {
 namespace {
 
-// 128 bits that stand for a colour; those of a node and of its neighbours are added, and classes told apart by the sum.
-// Two that differ agree with a probability of 2⁻¹²⁸.
+// 128 bits, as good as random, that stand for a colour; those of a node and of its neighbours are added, and classes
+// told apart by the sum. Two that differ agree with a probability of about 2⁻¹²⁸.
 struct Mark {
     uint64_t low, high;
     void add(const Mark& other) { low += other.low, high += other.high; }

@@ -18,7 +18,7 @@ void add_score_totals(int64_t num_src, int64_t num_dst, const int32_t* rowptr, c
                       const T* grad_score, T* grad_st) {
     for (int64_t j = 0; j < num_src; j++) std::fill_n(grad_st + j * 2 * K, K, T(0));
     for (int64_t i = 0; i < num_dst; i++) {
-        T* total = grad_st + parent[i] * 2 * K;
+        T* total = grad_st + parent[i] * (2 * K);
         for (int64_t e = rowptr[i]; e < rowptr[i + 1]; e++)
             for (int64_t k = 0; k < K; k++) total[k] += grad_score[e * K + k];
     }

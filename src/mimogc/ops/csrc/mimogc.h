@@ -24,8 +24,8 @@ MIMOGC_API const char* mimogc_interface();
 MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
                                      int64_t num_dst, int32_t replace_loops, int32_t* out);
 
-// What layers do to nodes of which many are alike. Node i begins as row index[i] < num_rows; nodes that begin alike and
-// have the same neighbours are alike after a layer, too. For each layer, the graph from the classes before it to those
+// What layers do to nodes of which many are alike. Node i begins as row index[i] < num_rows; nodes that are alike and
+// have neighbours that are alike stay so in a layer. For each layer, the graph from the classes before it to those
 // after it goes to `out`, all arrays one behind the other: parent, the row of each class; rowptr, colptr, col, row,
 // edge. The last graph is to all nodes: that of the last of `layers`, or the first with more than `most` rows. `sizes`
 // gets the numbers of classes and edges of each graph. Returns the number of graphs, or -1 - i where index[i] is out of
@@ -61,9 +61,8 @@ MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_
                                       int32_t threads);                                                                \
     /* The paper's layer from num_src rows to num_dst: h [num_src, K, C] = x w' from x [num_src, F] and w [KC, F], */  \
     /* where x is not null; else h is given. Then st [num_src, 2K], the scores with att [2K, KC], and */               \
-    /* mimogc_tanh_sum plus bias [C]; u and bias may be null. Target i has the score s of row parent[i], or of row i   \
-     */                                                                                                                \
-    /* where parent is null. With derivative [num_dst, C], out is GELU of that and derivative its slope. */            \
+    /* mimogc_tanh_sum plus bias [C]; u and bias may be null. The score s of target i is that of row parent[i], */     \
+    /* or of row i without parent. With derivative [num_dst, C], out is GELU of that and derivative its slope. */      \
     /* With x, F and KC are at least 32. */                                                                            \
     MIMOGC_API void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,      \
                                      const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,      \
@@ -96,9 +95,9 @@ MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_
                                             const T* w, const T* v, const T* pooled, const T* hidden,                  \
                                             const T* derivative, const T* g, T* grad_h, T* grad_w, T* grad_bias,       \
                                             T* grad_v, T* grad_offset);                                                \
-    /* Step `step` of Adam, counted from 1, with gradients scaled to a norm of at most clip. weight, mean and square   \
-     */                                                                                                                \
-    /* are vectors of all `count` tensors, one behind the other; gradients has the place of each, null where zero. */  \
+    /* Step `step` of Adam, counted from 1, with gradients scaled to a norm of at most clip. weight, mean and */       \
+    /* square are vectors of all `count` tensors, one behind the other; gradients has the places of theirs, null */    \
+    /* where it is zero. */                                                                                            \
     MIMOGC_API void mimogc_adam_##S(int64_t count, const int64_t* sizes, const T* const* gradients, double clip,       \
                                     double lr, double beta1, double beta2, double eps, int64_t step, T* weight,        \
                                     T* mean, T* square, int32_t threads);
