@@ -114,7 +114,7 @@ def test_layers_of_any_kind(layers):
         ([LMGConv(5, 6)], torch.randn(NODES + 1, 5), None, ValueError, "edge_index: expected a Graph on"),
         ([LMGConv(5, 6)], torch.randn(3, 5), torch.zeros(NODES), TypeError, "index: expected int64"),
         ([LMGConv(5, 6)], torch.randn(3, 5), torch.full((NODES,), 3), IndexError, "index"),
-        ([LMGConv(5, 6)], torch.randn(3, 5), torch.zeros(NODES, device="meta").long(), ValueError, "index: expected device"),
+        ([LMGConv(5, 6)], torch.randn(3, 5), torch.zeros(NODES, device="meta").long(), ValueError, "index: .*device"),
     ],
     ids=str,
 )  # fmt: skip
