@@ -96,10 +96,18 @@ def reproduce(
     study: Annotated[
         str, typer.Argument(metavar="STUDY", help="Its name (see mimogc methods) or module:object.")
     ],
-    methods: Annotated[str, typer.Option(metavar="LIST", help="Only these methods, comma-separated.")] = "",
-    datasets: Annotated[str, typer.Option(metavar="LIST", help="Only these datasets, comma-separated.")] = "",
-    variants: Annotated[str, typer.Option(metavar="LIST", help="Only these variants, comma-separated.")] = "",
-    lr: Annotated[str, typer.Option(metavar="LIST", help="Other learning rates, comma-separated.")] = "",
+    methods: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these methods, comma-separated.")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these datasets, comma-separated.")
+    ] = None,
+    variants: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these variants, comma-separated.")
+    ] = None,
+    lr: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Other learning rates, comma-separated.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A true but small version, for a first look.")
@@ -135,10 +143,10 @@ def reproduce(
         )
     loaded = registry.load(study)
     options = Options(
-        methods=names(methods),
-        datasets=names(datasets),
-        variants=names(variants),
-        lrs=tuple(number("--lr", text) for text in names(lr)),
+        methods=names("--methods", methods),
+        datasets=names("--datasets", datasets),
+        variants=names("--variants", variants),
+        lrs=tuple(number("--lr", text) for text in names("--lr", lr)),
         seeds=seeds,
         quick=quick,
         paper_hparams=paper_hparams,

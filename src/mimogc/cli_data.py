@@ -28,8 +28,8 @@ def list_(as_json: JsonOption = False) -> None:
 @data.command(epilog="Example: mimogc data verify texas,zinc12k")
 def verify(
     datasets: Annotated[
-        str, typer.Argument(metavar="[LIST]", help="Only these datasets, comma-separated.")
-    ] = "",
+        str | None, typer.Argument(metavar="[LIST]", help="Only these datasets, comma-separated.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Where each file of the datasets was found, and whether it is the right one.
@@ -44,7 +44,7 @@ def verify(
     from mimogc.experiments.study import known
 
     available = [entry.name for entry in list_datasets()]
-    files = verify_files([known("dataset", name, available) for name in names(datasets)])
+    files = verify_files([known("dataset", name, available) for name in names("LIST", datasets)])
     wrong = [row for row in files if row.state == "altered" or (datasets and row.state == "missing")]
     if as_json:
         print(present.as_json({"files": [asdict(row) for row in files], "ok": not wrong}))

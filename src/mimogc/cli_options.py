@@ -12,9 +12,16 @@ JsonOption = Annotated[
 ]
 
 
-def names(text: str) -> tuple[str, ...]:
-    """The names in a list separated by commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def names(option: str, text: str | None) -> tuple[str, ...]:
+    """The names in a list separated by commas; none where the option was not given, which means what is usual."""
+    from mimogc.experiments.study import UsageError
+
+    if text is None:
+        return ()
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise UsageError(f"{option} needs at least one value; got {text!r}")
+    return found
 
 
 def number(option: str, text: str) -> float:

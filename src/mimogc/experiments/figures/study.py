@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mimogc.experiments.figures.catalog import FIGURES, draw
 from mimogc.experiments.run import Outcome, Record, Run, hparams
-from mimogc.experiments.study import Cell, Context, Options, Study
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError
 
 FOLDER = "figures"  # beside the store
 
@@ -21,6 +21,11 @@ class Figures(Study):
     variants = tuple(FIGURES)
 
     def runs(self, options: Options) -> list[Run]:
+        for option, given in (
+            ("--lr", options.lrs), ("--seeds", options.seeds), ("--paper-hparams", options.paper_hparams)
+        ):  # fmt: skip
+            if given:
+                raise UsageError(f"{option} is for studies that train; figures has no use for it")
         chosen = {"synthetic"} & set(options.datasets)
         if not options.quick:
             chosen |= {dataset for dataset in options.datasets if _wanted(dataset, options)}
