@@ -6,7 +6,8 @@ import torch
 from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import GINLayer, LMGConv, PolynomialConv
-from mimogc.nn.coefficients import ACM, GCN, Coefficients, Free, Gated, GATv2, Sheaf
+from mimogc.nn.chaining import chain
+from mimogc.nn.coefficients import ACM, GAT, GCN, LMGC, Coefficients, Free, Gated, GATv2, Sheaf
 
 
 def _case():
@@ -165,3 +166,92 @@ def test_layers_that_are_not_lazy_say_so():
     for build in (lambda size: GINLayer(size, 8), lambda size: PolynomialConv(size, 8, 2)):
         with pytest.raises(ValueError, match="in_channels: expected a whole number of at least 1, got -1"):
             build(-1)
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "built_for"),
+    [
+        (lambda: LMGC(64, 16), 16),
+        (lambda: GAT(16, 1), 1),
+        (lambda: GATv2(64, 16), 16),
+        (lambda: Gated(64, 16), 16),
+        (lambda: Sheaf(64, 16), 16),
+    ],
+)
+def test_coefficients_for_other_channels_are_refused(coefficients, built_for):
+    message = f"coefficients: expected ones for 64 output channels, got .* for {built_for}"
+    with pytest.raises(ValueError, match=message):
+        LMGConv(64, 64, coefficients=coefficients())
+
+
+def _replace(place, value):
+    def change(conv):
+        owner = conv.get_submodule(place.rpartition(".")[0])
+        setattr(owner, place.rpartition(".")[2], torch.nn.Parameter(value))
+
+    return change
+
+
+def _assign_other_type(conv):
+    state = {
+        name: value.double() if name.endswith("att") else value for name, value in conv.state_dict().items()
+    }
+    conv.load_state_dict(state, assign=True)
+
+
+def _double_bias_data(conv):
+    conv.bias.data = conv.bias.data.double()
+
+
+CHANGES = {
+    "coefficients of another type": (lambda conv: conv.coefficients.double(), TypeError, "att: expected torch.float32"),
+    "loaded with another type": (_assign_other_type, TypeError, "att: expected torch.float32 like x"),
+    "data of another type": (_double_bias_data, TypeError, "bias: expected torch.float32 .* got torch.float64"),
+    "short bias": (_replace("bias", torch.zeros(1)), ValueError, r"bias: expected shape \[64\], got \[1\]"),
+    "bias of two dimensions": (_replace("bias", torch.zeros(1, 64)), ValueError, r"bias: expected shape \[64\]"),
+    "fewer rows of W": (_replace("lin.weight", torch.zeros(32, 64)), ValueError, r"lin.weight: expected shape \[256"),
+    "more rows of W": (_replace("lin.weight", torch.zeros(512, 64)), ValueError, r"lin.weight: expected shape \[256"),
+    "other columns of W": (_replace("lin.weight", torch.zeros(256, 32)), ValueError, r"weight: expected shape"),
+    "flat W": (_replace("lin.weight", torch.zeros(256 * 64)), ValueError, r"lin.weight: expected shape"),
+    "W of another type": (_replace("lin.weight", torch.zeros(256, 64).double()), TypeError, "expected torch.float64"),
+    "fewer columns of att": (_replace("coefficients.att", torch.zeros(8, 64)), ValueError, r"att: expected shape \[2K"),
+    "fewer rows of att": (_replace("coefficients.att", torch.zeros(6, 256)), ValueError, r"att: expected shape"),
+    "odd rows of att": (_replace("coefficients.att", torch.zeros(7, 256)), ValueError, r"att: expected shape"),
+    "att elsewhere": (_replace("coefficients.att", torch.zeros(8, 256, device="meta")), ValueError, "att: .* device"),
+    "flat att": (_replace("coefficients.att", torch.zeros(8 * 256)), ValueError, r"att: expected shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("combine", ["sum", "mean"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_replaced_parameters_that_do_not_fit_are_named(change, combine):
+    apply, error, message = CHANGES[change]
+    conv, x = LMGConv(64, 64, combine=combine), torch.randn(12, 64)
+    apply(conv)
+    graph = Graph.from_edge_index(random_edges(12, 40), 12)
+    with pytest.raises(error, match=message):
+        conv(x, graph)
+    with pytest.raises(error, match=message):
+        conv(x, random_edges(12, 40))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_replaced_parameters_in_a_chain_are_named(change):
+    apply, error, message = CHANGES[change]
+    layers = torch.nn.ModuleList([LMGConv(64, 64), LMGConv(64, 64)])
+    apply(layers[1])
+    with pytest.raises(error, match=message):
+        chain(layers, torch.randn(12, 64), Graph.from_edge_index(random_edges(12, 40), 12))
+
+
+def test_replaced_parameters_that_fit_are_used():
+    conv, x = LMGConv(64, 64), torch.randn(12, 64)
+    graph = Graph.from_edge_index(random_edges(12, 40), 12)
+    for place in ("lin.weight", "coefficients.att", "bias"):
+        before = conv(x, graph)
+        _replace(place, 0.1 * torch.randn_like(conv.get_parameter(place)))(conv)
+        assert not torch.allclose(conv(x, graph), before)
+    transposed = conv.lin.weight.detach().t().contiguous().t()
+    expected = conv(x, graph)
+    _replace("lin.weight", transposed)(conv)
+    torch.testing.assert_close(conv(x, graph), expected)

@@ -12,7 +12,7 @@ from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
 from mimogc.nn import LMGConv
 from mimogc.nn.chaining import chain
-from mimogc.ops import unchecked_lmgcs, use_reference
+from mimogc.ops import lmgcs, use_reference
 from mimogc.ops.layers import Settings, Weights
 from mimogc.ops.links import Links, links_of_layers
 
@@ -177,7 +177,7 @@ def test_scores_of_edges_tell_nodes_apart():
     results = []
     for reference in (False, True):
         with use_reference() if reference else contextlib.nullcontext():
-            out = unchecked_lmgcs(table, weights, [Settings(0.2, True)] * 3, graph, index)
+            out = lmgcs(table, weights, [Settings(0.2, True)] * 3, graph, index)
             results.append([out, *torch.autograd.grad(out.square().sum(), tensors)])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)

@@ -10,7 +10,7 @@ from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from mimogc.graph import Graph
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.inputs import check_index
-from mimogc.ops import unchecked_lmgcs
+from mimogc.ops import lmgcs
 from mimogc.ops.layers import Settings, Weights
 
 
@@ -29,9 +29,7 @@ def chain(layers: Iterable[torch.nn.Module], x: Tensor, graph: Graph, index: Ten
         first._check(x)
         nodes = x if index is None else index
         graph = first.graph((nodes, nodes), graph)
-        return unchecked_lmgcs(
-            x, [weights for weights, _ in own], [settings for _, settings in own], graph, index
-        )
+        return lmgcs(x, [weights for weights, _ in own], [settings for _, settings in own], graph, index)
     out = x if index is None else x.index_select(0, index)
     for layer in layers:
         out = layer(out, graph)

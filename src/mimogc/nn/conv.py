@@ -25,7 +25,7 @@ from mimogc.nn.inputs import (
     has_hooks,
     unpacked,
 )
-from mimogc.ops import activated, check_act, propagate_tanh, unchecked_lmgc, unchecked_lmgcs
+from mimogc.ops import activated, check_act, lmgcs, propagate_tanh
 from mimogc.ops.layers import Settings, Weights
 
 
@@ -111,6 +111,12 @@ class LMGConv(MessagePassing):
             out_channels,
             {"heads": heads, "negative_slope": negative_slope, "edge_dim": edge_dim},
         )
+        built_for = self.coefficients.out_channels
+        if built_for not in (None, out_channels):
+            name = type(self.coefficients).__name__
+            raise ValueError(
+                f"coefficients: expected ones for {out_channels} output channels, got {name} for {built_for}"
+            )
         if self.coefficients.layout != "free" and combine != "sum":
             name = type(self.coefficients).__name__
             raise ValueError(
@@ -188,7 +194,7 @@ class LMGConv(MessagePassing):
             return out
         self._check(table)
         graph = self.graph((index, index), edge_index)
-        return unchecked_lmgcs(table, [own[0]], [own[1]], graph, index)
+        return lmgcs(table, [own[0]], [own[1]], graph, index)
 
     def _as_function(self) -> tuple[Weights, Settings] | None:
         """What lmgc's kernel needs, if a call for nodes of one kind is that kernel and nothing else."""
@@ -202,6 +208,7 @@ class LMGConv(MessagePassing):
             or has_hooks(self)
         ):
             return None
+        self._check_parameters()
         coefficients: Any = self.coefficients
         settings = Settings(coefficients.negative_slope, self.act == "gelu")
         return Weights(self.lin.weight, coefficients.att, None, self.bias), settings
@@ -245,7 +252,26 @@ class LMGConv(MessagePassing):
             raise ValueError(
                 f"x: expected device {weight.device} like the layer's weights, got {source.device}"
             )
+        self._check_parameters()
         return source, target
+
+    def _check_parameters(self) -> None:
+        """Refuse a weight or bias that someone has put in the place of ours and that does not fit."""
+        rows, channels = self.coefficients.map_shape(self.out_channels)
+        for name, lin in (("lin.weight", self.lin), ("lin_dst.weight", self.lin_dst)):
+            if lin is None or is_uninitialized_parameter(lin.weight):
+                continue
+            found = lin.weight.shape
+            if len(found) != 2 or found[0] != rows * channels:
+                raise ValueError(f"{name}: expected shape [{rows * channels}, F], got {list(found)}")
+        bias = self.bias
+        if bias is None:
+            return
+        total = layout.out_channels(self.coefficients.layout, self.combine, self.heads, self.out_channels)
+        if bias.shape != (total,):
+            raise ValueError(f"bias: expected shape [{total}], got {list(bias.shape)}")
+        if bias.dtype != self.lin.weight.dtype:
+            raise TypeError(f"bias: expected {self.lin.weight.dtype} like lin.weight, got {bias.dtype}")
 
     def _maps(self, x: Pair) -> Pair:
         """h [N, rows, channels] of sources and targets."""
@@ -274,10 +300,11 @@ class LMGConv(MessagePassing):
         edge = coefficients.edge_term(graph)
         bias, mean = self.bias, self.combine == "mean"
         if x[0] is x[1] and self.lin_dst is None:
-            weight, att, slope = self.lin.weight, coefficients.att, coefficients.negative_slope
+            settings = Settings(coefficients.negative_slope, self.act == "gelu" and not mean)
+            own = Weights(self.lin.weight, coefficients.att, edge, None if mean else bias)
+            out = lmgcs(x[0], [own], [settings], graph, None)
             if not mean:
-                return unchecked_lmgc(x[0], weight, att, graph, slope, edge, bias, self.act)
-            out = unchecked_lmgc(x[0], weight, att, graph, slope, edge, None, None)
+                return out
         else:
             h = self._maps(x)
             s, t = coefficients.scores(h)

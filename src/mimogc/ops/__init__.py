@@ -126,46 +126,25 @@ def lmgc(
     """
     check_act(act)
     _check_rows("x", x, (graph.num_nodes, "F"), graph)
-    _check_rows("weight", weight, ("K·C", x.size(1)), graph)
-    _check_rows("att", att, ("2K", weight.size(0)), graph)
-    heads = att.size(0) // 2
-    if heads < 1 or 2 * heads != att.size(0) or weight.size(0) % heads:
-        raise ValueError(f"att: expected shape [2K, K·C] with K·C = {weight.size(0)}, got {list(att.shape)}")
-    if edge is not None:
-        _check_rows("edge", edge, (graph.num_edges, heads), graph)
-    if bias is not None:
-        _check_rows("bias", bias, (weight.size(0) // heads,), graph)
-    if not torch.is_autocast_enabled(x.device.type):
-        for name, value in (("weight", weight), ("att", att), ("edge", edge), ("bias", bias)):
-            if value is not None and value.dtype != x.dtype:
-                raise TypeError(f"{name}: expected {x.dtype} like x, got {value.dtype}")
-    return unchecked_lmgc(x, weight, att, graph, slope, edge, bias, act)
-
-
-def unchecked_lmgc(
-    x: Tensor,
-    weight: Tensor,
-    att: Tensor,
-    graph: Graph,
-    slope: float,
-    edge: Tensor | None,
-    bias: Tensor | None,
-    act: str | None,
-) -> Tensor:
-    """`lmgc` for a caller that has checked its arguments: small graphs feel every microsecond."""
-    return unchecked_lmgcs(
+    return lmgcs(
         x, [layers.Weights(weight, att, edge, bias)], [layers.Settings(slope, act == "gelu")], graph, None
     )
 
 
-def unchecked_lmgcs(
+def lmgcs(
     x: Tensor,
     weights: Sequence[layers.Weights],
     settings: Sequence[layers.Settings],
     graph: Graph,
     rows: Tensor | None,
 ) -> Tensor:
-    """Several layers one after another; with `rows` ``[N]`` int64, node i begins as row ``rows[i]`` of x."""
+    """Several layers one after another; with `rows` ``[N]`` int64, node i begins as row ``rows[i]`` of x.
+
+    The caller has checked x, rows and graph. The weights, which anybody may replace, are checked here, for the kernels.
+    """
+    width = x.size(1)
+    for own in weights:
+        width = _check_weights(own, width, x, graph)
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type) or not native.available(x):
         out = x if rows is None else x.index_select(0, rows)
         for own, (slope, gelu) in zip(weights, settings, strict=True):
@@ -193,6 +172,34 @@ def check_act(act: str | None) -> None:
 def activated(out: Tensor, act: str | None) -> Tensor:
     """GELU of `out` where `act` asks for it."""
     return torch.nn.functional.gelu(out) if act == "gelu" else out
+
+
+def _check_weights(own: layers.Weights, width: int, x: Tensor, graph: Graph) -> int:
+    """Refuse weights that are not those of one layer for rows of `width` numbers like x; gives the width of its output.
+
+    Equal shapes are the rule and are seen at a glance; what is wrong is looked for only where something is.
+    """
+    weight, att, edge, bias = own
+    rows, columns = weight.shape if weight.dim() == 2 else (0, 0)
+    heads = att.size(0) // 2 if att.dim() == 2 else 0
+    channels = rows // heads if heads else 0
+    if heads < 1 or att.shape != (2 * heads, rows) or columns != width or rows != heads * channels:
+        _check_rows("weight", weight, ("K·C", width), graph)
+        _check_rows("att", att, ("2K", rows), graph)
+        raise ValueError(f"att: expected shape [2K, K·C] with K·C = {rows}, got {list(att.shape)}")
+    if edge is not None:
+        _check_rows("edge", edge, (graph.num_edges, heads), graph)
+    if bias is not None:
+        _check_rows("bias", bias, (channels,), graph)
+    autocast = torch.is_autocast_enabled(x.device.type)
+    for name, value in zip(own._fields, own, strict=True):
+        if value is None:
+            continue
+        if value.dtype != x.dtype and not autocast:
+            raise TypeError(f"{name}: expected {x.dtype} like x, got {value.dtype}")
+        if value.device != x.device:
+            raise ValueError(f"{name}: expected device {x.device} like x, got {value.device}")
+    return channels
 
 
 def _check_rows(name: str, value: Tensor, shape: tuple[int | str, ...], graph: Graph) -> None:

@@ -33,6 +33,7 @@ class LMGC(Scored):
         edge_dim: int | None = None,
     ) -> None:
         super().__init__(heads, edge_dim)
+        self.out_channels = out_channels
         self.negative_slope = negative_slope
         # The rows are v_k for node i (the first K) and for node j (the last K).
         self.att = Parameter(torch.empty(2 * heads, heads * out_channels))
@@ -68,6 +69,7 @@ class GAT(Scored):
         edge_dim: int | None = None,
     ) -> None:
         super().__init__(heads, edge_dim, width=heads * out_channels)
+        self.out_channels = out_channels
         self.negative_slope = negative_slope
         self.att_src = Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = Parameter(torch.empty(1, heads, out_channels))
@@ -107,6 +109,7 @@ class GATv2(Scored):
         share_weights: bool = True,
     ) -> None:
         super().__init__(heads, edge_dim, width=heads * out_channels)
+        self.out_channels = out_channels
         self.negative_slope = negative_slope
         self.share_weights = share_weights
         self.att = Parameter(torch.empty(1, heads, out_channels))

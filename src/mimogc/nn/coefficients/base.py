@@ -33,6 +33,8 @@ class Coefficients(torch.nn.Module):
     #: what the layer does about self-loops: "asked" (as `add_self_loops` says) or "identity" (also room for I·X)
     loops: ClassVar[str] = "asked"
     heads: int
+    #: of the layer that these are for, where their parameters depend on it
+    out_channels: int | None = None
 
     def __init__(self, heads: int) -> None:
         super().__init__()

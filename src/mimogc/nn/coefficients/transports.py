@@ -25,6 +25,7 @@ class Gated(Scored):
         self, in_channels: Channels, out_channels: int, heads: int | None = None, edge_dim: int | None = None
     ) -> None:
         super().__init__(fixed_heads("gated", heads, out_channels), edge_dim, width=out_channels)
+        self.out_channels = out_channels
         self.lin_key = Linear(target_channels(in_channels), out_channels, weight_initializer="glorot")
         self.lin_query = Linear(
             source_channels(in_channels), out_channels, bias=False, weight_initializer="glorot"
@@ -58,6 +59,7 @@ class Sheaf(Coefficients):
                 f"in_channels: sheaf coefficients need one kind of node, got the pair {in_channels}"
             )
         super().__init__(fixed_heads("sheaf", heads, stalk_dim**2))
+        self.out_channels = out_channels
         self.stalk_dim = stalk_dim
         self.lin_own = Linear(in_channels, stalk_dim**2, bias=False, weight_initializer="glorot")
         self.lin_other = Linear(in_channels, stalk_dim**2, bias=False, weight_initializer="glorot")
