@@ -8,7 +8,8 @@ import torch
 from mimogc.experiments.bench import nodes, waiting
 from mimogc.experiments.bench.zinc import bfloat16_ratio
 from mimogc.experiments.heterophilic import task
-from mimogc.nn.models import NodeClassifier, num_parameters
+from mimogc.nn.models import NodeClassifier
+from mimogc.nn.width import num_parameters
 
 
 @pytest.mark.usefixtures("datasets")

@@ -37,7 +37,8 @@ from mimogc.experiments.store import Store
 from mimogc.experiments.study import Options, UsageError, complete
 from mimogc.experiments.zinc import METHODS, ZINC, ZINC12K, MoleculeStudy
 from mimogc.experiments.zinc_models import build, width
-from mimogc.nn.models import BOND_METHODS, GraphRegressor, num_parameters
+from mimogc.nn.models import BOND_METHODS, GraphRegressor
+from mimogc.nn.width import num_parameters
 from mimogc.report.curves import by_variant
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -24,9 +24,8 @@ from mimogc.nn.models import (
     NodeClassifier,
     convolution,
     dropout,
-    fit_width,
-    num_parameters,
 )
+from mimogc.nn.width import fit_width, num_parameters
 
 PAPER = ("gatv2", "fagcn", "acm", "gin", "lmgc")
 

@@ -218,6 +218,8 @@ CHANGES = {
     "fewer rows of att": (_replace("coefficients.att", torch.zeros(6, 256)), ValueError, r"att: expected shape"),
     "odd rows of att": (_replace("coefficients.att", torch.zeros(7, 256)), ValueError, r"att: expected shape"),
     "att elsewhere": (_replace("coefficients.att", torch.zeros(8, 256, device="meta")), ValueError, "att: .* device"),
+    "longer offset": (_replace("coefficients.offset", torch.zeros(8)), ValueError, r"offset: expected shape \[4\]"),
+    "offset of another type": (_replace("coefficients.offset", torch.zeros(4).double()), TypeError, "offset: expected"),
     "flat att": (_replace("coefficients.att", torch.zeros(8 * 256)), ValueError, r"att: expected shape"),
 }  # fmt: skip
 
@@ -247,7 +249,7 @@ def test_replaced_parameters_in_a_chain_are_named(change):
 def test_replaced_parameters_that_fit_are_used():
     conv, x = LMGConv(64, 64), torch.randn(12, 64)
     graph = Graph.from_edge_index(random_edges(12, 40), 12)
-    for place in ("lin.weight", "coefficients.att", "bias"):
+    for place in ("lin.weight", "coefficients.att", "coefficients.offset", "bias"):
         before = conv(x, graph)
         _replace(place, 0.1 * torch.randn_like(conv.get_parameter(place)))(conv)
         assert not torch.allclose(conv(x, graph), before)

@@ -91,15 +91,19 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
         auto att = random_values<T>(2 * K * width);
         for (T& value : att) value /= T(100);
         std::vector<T> h(N * width), st(N * 2 * K), out(N * C), derivative(N * C);
+        const auto offset = random_values<T>(K);
         Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, F, K, C, slope, x.data(), w.data(), att.data(),
-                      nullptr, nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
+                      offset.data(), nullptr, nullptr, h.data(), st.data(), out.data(), derivative.data(), threads);
         std::vector<T> grad_score(E * K), grad_h(N * width), grad_x(N * F);
-        std::vector<T> grad_w(width * F), grad_att(2 * K * width), grad_bias(C);
+        std::vector<T> grad_w(width * F), grad_att(2 * K * width), grad_offset(K), grad_bias(C);
         Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
                      x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), derivative.data(),
-                     grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(), grad_att.data(), grad_bias.data(),
-                     threads);
+                     grad_score.data(), grad_h.data(), grad_x.data(), grad_w.data(), grad_att.data(),
+                     grad_offset.data(), grad_bias.data(), threads);
         std::vector<double> wanted_h(N * width), wanted_x(N * F), wanted_w(width * F), wanted_bias(C);
+        std::vector<double> wanted_offset(K);
+        for (int64_t q = 0; q < E * K; q++) wanted_offset[q % K] += grad_score[q];
+        expect("grad_offset", grad_offset, wanted_offset);
         for (int64_t n = 0; n < N; n++) {
             for (int64_t q = 0; q < width; q++)
                 for (int64_t f = 0; f < F; f++) {
@@ -148,23 +152,26 @@ void check_classes(const Sorted& at, int64_t K, int64_t C, int threads) {
     // Of all nodes, and of the classes.
     std::vector<T> h(N * width), st(N * M), out(N * C), slopes(N * C), h1(R * width), st1(R * M), out1(n * C),
         slopes1(n * C);
+    const auto offset = random_values<T>(K);
     Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, F, K, C, slope, x.data(), w.data(), att.data(),
-                  nullptr, nullptr, h.data(), st.data(), out.data(), slopes.data(), threads);
-    Api<T>::layer(R, n, rowptr, col, parent, F, K, C, slope, table.data(), w.data(), att.data(), nullptr, nullptr,
-                  h1.data(), st1.data(), out1.data(), slopes1.data(), threads);
+                  offset.data(), nullptr, nullptr, h.data(), st.data(), out.data(), slopes.data(), threads);
+    Api<T>::layer(R, n, rowptr, col, parent, F, K, C, slope, table.data(), w.data(), att.data(), offset.data(), nullptr,
+                  nullptr, h1.data(), st1.data(), out1.data(), slopes1.data(), threads);
     std::vector<T> spread(N * C);
     for (int64_t q = 0; q < N * C; q++) spread[q] = out1[class_of[q / C] * C + q % C];
     expect("layer on classes", spread, {out.begin(), out.end()});
 
     std::vector<T> grad_score(E * K), grad_x(N * F), grad_w(width * F), grad_att(M * width);
-    std::vector<T> grad_x1(R * F), grad_w1(width * F), grad_att1(M * width);
+    std::vector<T> grad_x1(R * F), grad_w1(width * F), grad_att1(M * width), grad_offset(K), grad_offset1(K);
     Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, F, K, C, slope,
                  x.data(), w.data(), h.data(), att.data(), nullptr, st.data(), g.data(), slopes.data(),
-                 grad_score.data(), nullptr, grad_x.data(), grad_w.data(), grad_att.data(), nullptr, threads);
+                 grad_score.data(), nullptr, grad_x.data(), grad_w.data(), grad_att.data(), grad_offset.data(), nullptr,
+                 threads);
     Api<T>::back(R, n, colptr, row, edge, rowptr, parent, F, K, C, slope, table.data(), w.data(), h1.data(), att.data(),
                  nullptr, st1.data(), class_g.data(), slopes1.data(), nullptr, nullptr, grad_x1.data(), grad_w1.data(),
-                 grad_att1.data(), nullptr, threads);
+                 grad_att1.data(), grad_offset1.data(), nullptr, threads);
     std::vector<double> wanted_x(R * F);
+    expect("grad_offset of classes", grad_offset1, {grad_offset.begin(), grad_offset.end()});
     for (int64_t q = 0; q < N * F; q++) wanted_x[index[q / F] * F + q % F] += grad_x[q];
     expect("grad_x of classes", grad_x1, wanted_x);
     expect("grad_w of classes", grad_w1, {grad_w.begin(), grad_w.end()});
@@ -265,6 +272,7 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     }
 
     const auto att = random_values<T>(2 * K * K * C), u = random_values<T>(E * K), bias = random_values<T>(C);
+    const auto offset = random_values<T>(K);
     const T slope = T(0.2);
     std::vector<double> st(N * 2 * K), wanted(N * C);
     for (int64_t n = 0; n < N; n++)
@@ -273,6 +281,8 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
                 const double value = h[n * K * C + q];
                 st[n * 2 * K + m] += (value > 0 ? value : slope * value) * att[m * K * C + q];
             }
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t k = 0; k < K; k++) st[n * 2 * K + k] += offset[k];
     for (int64_t q = 0; q < N * C; q++) wanted[q] = bias[q % C];
     for (int64_t e = 0; e < E; e++)
         for (int64_t k = 0; k < K; k++) {
@@ -282,12 +292,13 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     std::vector<T> scores(N * 2 * K), out(N * C);
     std::vector<T> given(h);
     Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, 0, K, C, slope, nullptr, nullptr, att.data(),
-                  u.data(), bias.data(), given.data(), scores.data(), out.data(), nullptr, threads);
+                  offset.data(), u.data(), bias.data(), given.data(), scores.data(), out.data(), nullptr, threads);
     expect("scores", scores, st);
     expect("layer", out, wanted);
     std::vector<T> derivative(N * C);
     Api<T>::layer(N, N, at.rowptr.data(), at.col.data(), nullptr, 0, K, C, slope, nullptr, nullptr, att.data(),
-                  u.data(), bias.data(), given.data(), scores.data(), out.data(), derivative.data(), threads);
+                  offset.data(), u.data(), bias.data(), given.data(), scores.data(), out.data(), derivative.data(),
+                  threads);
     std::vector<double> slopes(N * C);
     for (int64_t q = 0; q < N * C; q++) {
         const double z = wanted[q], below = 0.5 * std::erfc(-z * std::sqrt(0.5));
@@ -304,7 +315,7 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
         Api<T>::back(N, N, at.colptr.data(), at.row.data(), at.edge.data(), at.rowptr.data(), nullptr, 0, K, C, slope,
                      nullptr, nullptr, h.data(), att.data(), u.data(), scores.data(), g.data(),
                      activated ? derivative.data() : nullptr, grad_score.data(), grad_h.data(), nullptr, nullptr,
-                     grad_att.data(), nullptr, threads);
+                     grad_att.data(), nullptr, nullptr, threads);
     if (K * C >= 32) {
         check_products<T>(at, K, C, threads);
         check_classes<T>(at, K, C, threads);

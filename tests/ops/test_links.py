@@ -171,9 +171,9 @@ def test_scores_of_edges_tell_nodes_apart():
     """Nodes that are alike but for their edges' own terms are not computed once."""
     nodes, edge_index = _cycles()
     graph, index = Graph.from_edge_index(edge_index, nodes), torch.arange(nodes) % ROWS
-    shapes = (8, 4), (4, 8), (graph.num_edges, 2), (4,)
+    shapes = (8, 4), (4, 8), (2,), (graph.num_edges, 2), (4,)
     tensors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (*shapes, (ROWS, 4))]
-    weights, table = [Weights(*tensors[:4])] * 3, tensors[4]
+    weights, table = [Weights(*tensors[:5])] * 3, tensors[5]
     results = []
     for reference in (False, True):
         with use_reference() if reference else contextlib.nullcontext():

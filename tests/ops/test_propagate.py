@@ -95,19 +95,20 @@ def _check_layer(graph, heads, channels, width, dtype, with_edges=True):
     att = (torch.randn(2 * heads, heads * channels, dtype=dtype) / (heads * channels) ** 0.5).requires_grad_()
     bias = _random(channels, dtype=dtype)
     edge = _random(graph.num_edges, heads, dtype=dtype) if with_edges else None
+    given_offset = _random(heads, dtype=dtype)
 
-    def layer(act):
-        return lmgc(x, weight, att, graph, 0.1, edge, bias, act)
+    def layer(act, offset):
+        return lmgc(x, weight, att, graph, 0.1, edge, bias, act, offset)
 
-    def expected(act):
+    def expected(act, offset):
         with use_reference():
-            return layer(act)
+            return layer(act, offset)
 
-    inputs = (x, weight, att, edge, bias)
-    for act in (None, "gelu"):
-        _assert_same(lambda act=act: layer(act), lambda act=act: expected(act), inputs, dtype)
+    for form in ((None, None), (None, given_offset), ("gelu", given_offset)):
+        inputs = (x, weight, att, edge, bias, form[1])
+        _assert_same(lambda form=form: layer(*form), lambda form=form: expected(*form), inputs, dtype)
         # the gradient then arrives column by column
-        _assert_same(lambda act=act: layer(act).t(), lambda act=act: expected(act).t(), inputs, dtype)
+        _assert_same(lambda form=form: layer(*form).t(), lambda form=form: expected(*form).t(), inputs, dtype)
 
 
 def _check_pairs(graph, heads, channels, dtype):
@@ -173,18 +174,18 @@ def test_the_kernels_products_for_any_number_of_rows(nodes, degree, dtype):
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("needed", itertools.product([False, True], repeat=3))
+@pytest.mark.parametrize("needed", itertools.product([False, True], repeat=4))
 def test_only_the_gradients_that_are_needed(needed):
     graph = Graph.from_edge_index(random_edges(13, 60), 13)
-    shapes = (13, 40), (36, 40), (9,)
-    x, weight, bias = (
+    shapes = (13, 40), (36, 40), (9,), (4,)
+    x, weight, bias, offset = (
         _random(*shape).requires_grad_(need) for shape, need in zip(shapes, needed, strict=True)
     )
     att = _random(8, 36)
-    found = lmgc(x, weight, att, graph, bias=bias)
+    found = lmgc(x, weight, att, graph, bias=bias, offset=offset)
     with use_reference():
-        wanted = lmgc(x, weight, att, graph, bias=bias)
-    inputs = [value for value in (x, weight, bias, att) if value.requires_grad]
+        wanted = lmgc(x, weight, att, graph, bias=bias, offset=offset)
+    inputs = [value for value in (x, weight, bias, offset, att) if value.requires_grad]
     for one, other in zip(
         torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(wanted.sum(), inputs), strict=True
     ):
@@ -198,7 +199,17 @@ def test_only_the_gradients_that_are_needed(needed):
         (propagate_tanh, {"s": (13, 3), "t": (13, 3), "h": (13, 3, 5), "edge": (60, 3)}),
         (pair_scores, {"source": (13, 3, 5), "target": (13, 3, 5), "att": (3, 5)}),
         (lmgc, {"x": (13, 6), "weight": (36, 6), "att": (8, 36), "edge": (60, 4), "bias": (9,)}),
-        (lmgc, {"x": (13, 40), "weight": (36, 40), "att": (8, 36), "edge": (60, 4), "bias": (9,)}),
+        (
+            lmgc,
+            {
+                "x": (13, 40),
+                "weight": (36, 40),
+                "att": (8, 36),
+                "edge": (60, 4),
+                "bias": (9,),
+                "offset": (4,),
+            },
+        ),
     ],
 )
 def test_tensors_that_are_not_contiguous(function, shapes):
@@ -258,7 +269,7 @@ def test_first_and_second_derivatives_against_finite_differences():
     graph = Graph.from_edge_index(random_edges(5, 9), 5)
     alpha, h = _random(9, 3), _random(5, 3, 2)
     s, t, edge = _random(5, 3), _random(5, 3), _random(9, 3)
-    x, weight, att, bias = _random(5, 3), _random(6, 3), _random(6, 6), _random(2)
+    x, weight, att, bias, offset = _random(5, 3), _random(6, 3), _random(6, 6), _random(2), _random(3)
     cases = [
         (lambda alpha, h: propagate(alpha, h, graph), (alpha, h)),
         (lambda alpha, h: propagate(alpha, h, graph, reduce="none"), (alpha, h)),
@@ -268,8 +279,8 @@ def test_first_and_second_derivatives_against_finite_differences():
             (x, weight, att, edge, bias),
         ),
         (
-            lambda x, weight, att, bias: lmgc(x, weight, att, graph, 0.2, None, bias, "gelu"),
-            (x, weight, att, bias),
+            lambda x, weight, att, bias, offset: lmgc(x, weight, att, graph, 0.2, None, bias, "gelu", offset),
+            (x, weight, att, bias, offset),
         ),
     ]
     for function, inputs in cases:
@@ -438,6 +449,7 @@ def test_bad_arguments_of_propagate_are_named(change, error, message):
         ({"att": torch.ones(0, 8)}, r"att: expected shape \[2K, K·C\] with K·C = 8, got \[0, 8\]"),
         ({"edge": torch.ones(14, 3)}, r"edge: expected shape \[14, 2\], got \[14, 3\]"),
         ({"bias": torch.ones(5)}, r"bias: expected shape \[4\], got \[5\]"),
+        ({"offset": torch.ones(4)}, r"offset: expected shape \[2\], got \[4\]"),
         ({"x": torch.ones(7, 3)}, r"x: expected shape \[6, F\], got \[7, 3\]"),
         ({"act": "relu"}, "act: expected 'gelu' or None, got 'relu'"),
     ],

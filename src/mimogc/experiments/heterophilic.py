@@ -22,8 +22,18 @@ from mimogc.experiments.selection import (
     order_of,
     paired_differences,
 )
-from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able
-from mimogc.nn.models import METHODS, SUMMED, NodeClassifier, fit_width, num_parameters
+from mimogc.experiments.study import (
+    Cell,
+    Context,
+    Options,
+    Study,
+    UsageError,
+    able,
+)
+from mimogc.experiments.zinc_models import CALIBRATED
+from mimogc.nn.models import LMGC_METHODS, METHODS, SUMMED, NodeClassifier
+from mimogc.nn.start import calibrate
+from mimogc.nn.width import fit_width, num_parameters
 
 LEARNING_RATES = (0.01, 0.003, 0.001)
 DROPOUTS = (0.0, 0.25, 0.5)
@@ -45,6 +55,7 @@ PAPER_HPARAMS = {
     "gin": ((0.01, 0.25), (0.01, 0.25), (0.01, 0.25), (0.01, 0.5), (0.003, 0.25), (0.01, 0.25)),
     "lmgc": ((0.01, 0.25), (0.003, 0.25), (0.003, 0.25), (0.001, 0.5), (0.003, 0.0), (0.001, 0.5)),
 }
+PAPER_HPARAMS["eq12"] = PAPER_HPARAMS["lmgc"]
 
 
 @functools.lru_cache(maxsize=4)
@@ -70,8 +81,33 @@ def build(run: Run) -> tuple[NodeClassifier, Task]:
     torch.manual_seed(1000 * run.seed + run.split)
     dropout, loops = float(values["dropout"]), not values["no_self_loops"]
     combine = "mean" if run.variant.split()[0] == AVERAGED else "sum"
-    model = NodeClassifier(features, channels, classes, run.method, layers, heads, dropout, loops, combine)
+    gain = values.get("gain", "auto")
+    model = NodeClassifier(
+        features,
+        channels,
+        classes,
+        run.method,
+        layers,
+        heads,
+        dropout,
+        loops,
+        combine,
+        None if gain == "none" else gain,
+    )
+    if run.method in LMGC_METHODS:
+        calibrate(model, found.x, found.graph)
     return model, found
+
+
+def _checked_gain(text: str) -> float | str:
+    """A number, or none."""
+    try:
+        value = text if text == "none" else float(text)
+    except ValueError:
+        value = math.nan
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"--gain must be a number, auto or none; got {text!r}")
+    return value
 
 
 class Heterophilic(Study):
@@ -86,7 +122,11 @@ class Heterophilic(Study):
     methods = METHODS
     datasets = tuple(entry.name for entry in list_datasets() if entry.task == "node classification")
     variants = ("residual", AVERAGED)
-    usual: Mapping[str, tuple[str, ...]] = {"datasets": PAPER_DATASETS, "variants": ("residual",)}
+    usual: Mapping[str, tuple[str, ...]] = {
+        "methods": tuple(method for method in METHODS if method != "eq12"),
+        "datasets": PAPER_DATASETS,
+        "variants": ("residual",),
+    }
     extras: Mapping[str, Scalar] = {
         "epochs": EPOCHS,
         "layers": 2,
@@ -94,6 +134,7 @@ class Heterophilic(Study):
         "undirected": False,
         "no_self_loops": False,
         "budget": 100_000,
+        "gain": "auto",
     }
     own_names = ("dataset",)
 
@@ -171,9 +212,14 @@ class Heterophilic(Study):
             extras["epochs"] = min(int(extras["epochs"]), QUICK_EPOCHS)
         unusual = [
             name if extras[name] is True else f"{name}={extras[name]}"
-            for name in ("layers", "heads", "undirected", "no_self_loops", "budget")
+            for name in ("layers", "heads", "undirected", "no_self_loops", "budget", "gain")
             if extras[name] != self.extras[name]
         ]
+        gain = extras.pop("gain")
+        if gain != self.extras["gain"]:
+            extras["gain"] = _checked_gain(str(gain))
+        if method in LMGC_METHODS:
+            extras["start"] = CALIBRATED
         splits = SPLITS
         if dataset.startswith("npz:"):
             splits = task(dataset, bool(extras["undirected"])).data.num_splits
@@ -210,7 +256,7 @@ class Heterophilic(Study):
                     context.progress((done + epoch / epochs) / len(batch), {"val": best})
 
             trained = train(model, found, run.split, float(values["lr"]), epochs, tell)
-            outcomes.append(_outcome(trained, found.data.metric, model))
+            outcomes.append(outcome(trained, found.data.metric, model))
         return outcomes
 
     def select(self, records: Sequence[Record]) -> list[Record]:
@@ -252,7 +298,7 @@ class Heterophilic(Study):
         return paired_differences(self.select(records), method)
 
 
-def _outcome(trained: Trained, metric: str, model: NodeClassifier) -> Outcome:
+def outcome(trained: Trained, metric: str, model: NodeClassifier) -> Outcome:
     step = max(1, math.ceil(len(trained.losses) / CURVE_POINTS))
     return Outcome(
         metrics={

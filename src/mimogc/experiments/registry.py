@@ -13,6 +13,7 @@ MODULES = {
     "zinc12k": "mimogc.experiments.zinc:ZINC12K",
     "zinc": "mimogc.experiments.zinc:ZINC",
     "heterophilic": "mimogc.experiments.heterophilic:STUDY",
+    "starts": "mimogc.experiments.starts:STUDY",
     "figures": "mimogc.experiments.figures:STUDY",
 }
 

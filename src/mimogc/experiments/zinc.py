@@ -9,9 +9,18 @@ from itertools import groupby
 from mimogc.experiments.graph_training import History, Trained, train
 from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar, hparams
 from mimogc.experiments.selection import cell_of, order_of
-from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able, known
+from mimogc.experiments.study import (
+    Cell,
+    Context,
+    Options,
+    Study,
+    UsageError,
+    able,
+    known,
+)
 from mimogc.experiments.zinc_models import (
     BONDS_SETTING,
+    CALIBRATED,
     PAPER_VARIANTS,
     TABLE_2,
     TABLE_8,
@@ -20,9 +29,11 @@ from mimogc.experiments.zinc_models import (
     encoding_of,
     task,
 )
-from mimogc.nn.models import BOND_METHODS, GraphRegressor, num_parameters
+from mimogc.nn.models import BOND_METHODS, LMGC_METHODS, GraphRegressor
+from mimogc.nn.width import num_parameters
 
-METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc")
+PAPER_METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc")
+METHODS = (*PAPER_METHODS, "eq12")
 LAYERS = (6, 8, 10)
 LEARNING_RATES = (0.001, 0.0003, 0.0001)
 SEEDS = 4
@@ -54,6 +65,8 @@ class MoleculeStudy(Study):
                 raise UsageError(f"--{name} must be at least 1; got {extras[name]}")
         if int(extras["molecules"]) > int(self.extras["molecules"]):
             raise UsageError(f"--molecules: there are {self.extras['molecules']}; got {extras['molecules']}")
+        if not math.isfinite(float(extras["gain"])):
+            raise UsageError(f"--gain must be a number; got {extras['gain']}")
         extras["pe"] = known("positional encoding", str(extras["pe"]), ("none", "lappe", "rwse"))
         if options.quick:
             extras["epochs"] = min(int(extras["epochs"]), QUICK_EPOCHS)
@@ -91,10 +104,15 @@ class MoleculeStudy(Study):
     ) -> Run:
         unusual = [
             name if extras[name] is True else f"{name}={extras[name]}"
-            for name in ("edge_features", "pe", "heads", "budget")
+            for name in ("edge_features", "pe", "heads", "budget", "gain")
             if extras[name] != self.extras[name]
         ]
-        values = hparams(lr=lr, layers=layers, **extras)
+        own = {name: value for name, value in extras.items() if name != "gain"}
+        if extras["gain"] != self.extras["gain"]:
+            own["gain"] = extras["gain"]
+        if method in LMGC_METHODS:
+            own["start"] = CALIBRATED
+        values = hparams(lr=lr, layers=layers, **own)
         return Run(self.name, self.datasets[0], method, " ".join([variant, *unusual]), values, 0, seed)
 
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
@@ -115,7 +133,7 @@ class MoleculeStudy(Study):
 
         model, found = build(run)
         checkpoint = context.folder / "last.pt"
-        return [_outcome(train(model, found, float(values["lr"]), epochs, run.seed, checkpoint, tell), model)]
+        return [outcome(train(model, found, float(values["lr"]), epochs, run.seed, checkpoint, tell), model)]
 
     def select(self, records: Sequence[Record]) -> list[Record]:
         """For each cell all seeds of the setting with the lowest mean validation error."""
@@ -142,7 +160,7 @@ class Zinc12k(MoleculeStudy):
     title = "ZINC12k, five variants (Table 2)"
     datasets = ("zinc12k",)
     variants = tuple(VARIANTS)
-    usual: Mapping[str, tuple[str, ...]] = {"variants": tuple(PAPER_VARIANTS)}
+    usual: Mapping[str, tuple[str, ...]] = {"methods": PAPER_METHODS, "variants": tuple(PAPER_VARIANTS)}
     extras: Mapping[str, Scalar] = {
         "epochs": 1000,
         "edge_features": False,
@@ -150,6 +168,7 @@ class Zinc12k(MoleculeStudy):
         "heads": 4,
         "budget": 100_000,
         "molecules": SIZES["zinc12k"],
+        "gain": 1.0,
     }
 
 
@@ -160,6 +179,7 @@ class Zinc(MoleculeStudy):
     title = "Train error, test error and time on ZINC (Table 8)"
     datasets = ("zinc",)
     variants = ("basic",)
+    usual: Mapping[str, tuple[str, ...]] = {"methods": PAPER_METHODS}
     extras: Mapping[str, Scalar] = {**Zinc12k.extras, "epochs": 200, "molecules": SIZES["zinc"]}
 
     def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
@@ -230,7 +250,7 @@ def _cell(records: Sequence[Record], metric: str) -> Cell:
     )  # fmt: skip
 
 
-def _outcome(trained: Trained, model: GraphRegressor) -> Outcome:
+def outcome(trained: Trained, model: GraphRegressor) -> Outcome:
     history = trained.history
     step = max(1, math.ceil(len(history.losses) / CURVE_POINTS))
     return Outcome(

@@ -71,11 +71,31 @@ class BondConv(torch.nn.Module):
 
     def forward(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """[N, C] from x [N, F]."""
+        return self.linear(x, graph) + self.bias
+
+    def _maps(self, x: Tensor) -> Tensor:
+        conv = self.conv
+        h: Tensor = conv.lin(x).view(-1, *conv.coefficients.map_shape(conv.out_channels))
+        return h
+
+    def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
+        """The output without bias."""
         conv, own = self.conv, graph.graph
         if conv.add_self_loops and not own.looped:
             raise ValueError("graph: expected one with self-loops, whose edges then have a type too")
-        h = conv.lin(x).view(-1, *conv.coefficients.map_shape(conv.out_channels))
+        h = self._maps(x)
         alpha = conv.coefficients((x, x), (h, h), own)
         out = aggregate(conv.coefficients.layout, conv.combine, alpha, h, own)
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
-        return torch.addmm(out, received.view(own.num_dst, -1), self.message) + self.bias
+        return torch.addmm(out, received.view(own.num_dst, -1), self.message)
+
+    def calibrate_scores(self, x: Tensor, graph: TypedGraph) -> None:
+        """Bring the coefficients' own parameters to the scale of this input."""
+        h = self._maps(x)
+        self.conv.coefficients.calibrate((h, h), graph.graph)
+
+    def rescale(self, factor: float) -> None:
+        """Multiply what `linear` gives by `factor`, and leave the coefficients as they are."""
+        self.conv.rescale(factor)
+        with torch.no_grad():
+            self.message.mul_(factor)

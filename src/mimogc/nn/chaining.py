@@ -9,7 +9,7 @@ from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from mimogc.graph import Graph
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.inputs import check_index
+from mimogc.nn.inputs import check_index, has_hooks
 from mimogc.ops import lmgcs
 from mimogc.ops.layers import Settings, Weights
 
@@ -41,11 +41,30 @@ def _as_functions(layers: Sequence[torch.nn.Module]) -> list[tuple[Weights, Sett
     found: list[tuple[Weights, Settings]] = []
     loops = {layer.add_self_loops for layer in layers if isinstance(layer, LMGConv)}
     for layer in layers:
-        own = layer._as_function() if isinstance(layer, LMGConv) else None
+        own = _as_function(layer) if isinstance(layer, LMGConv) else None
         if own is None or len(loops) > 1 or (found and not _follows(own[0], found[-1][0])):
             return []
         found.append(own)
     return found
+
+
+def _as_function(layer: LMGConv) -> tuple[Weights, Settings] | None:
+    """What lmgc's kernel needs, if a call for nodes of one kind is that kernel and nothing else."""
+    if (
+        not layer._fusable()
+        or layer.combine != "sum"
+        or layer.lin_dst is not None
+        or layer.lin.bias is not None
+        or layer.edge_dim is not None
+        or layer._looked_at()
+        or type(layer).forward is not LMGConv.forward
+        or has_hooks(layer)
+    ):
+        return None
+    layer._check_parameters()
+    coefficients: Any = layer.coefficients
+    settings = Settings(coefficients.negative_slope, layer.act == "gelu")
+    return Weights(layer.lin.weight, coefficients.att, coefficients.offset, None, layer.bias), settings
 
 
 def _follows(after: Weights, before: Weights) -> bool:

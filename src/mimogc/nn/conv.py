@@ -1,7 +1,5 @@
 """LMGConv: the localized MIMO graph convolution as a PyTorch Geometric layer."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,31 +12,20 @@ from torch_geometric.nn.inits import zeros
 
 from mimogc.graph import Graph
 from mimogc.nn import layout
-from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Pair, chosen
+from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Eq12, Pair, chosen
 from mimogc.nn.coefficients.base import Scored
 from mimogc.nn.inputs import (
     as_graph,
+    both_sides,
+    check_bias,
     check_edge_attr,
-    check_features,
-    check_index,
     check_size,
-    has_hooks,
+    check_weight,
     unpacked,
 )
+from mimogc.nn.layout import Operator
 from mimogc.ops import activated, check_act, lmgcs, propagate_tanh
 from mimogc.ops.layers import Settings, Weights
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A layer as a linear map at one input: ``Σ_k Ã^(k) X W^(k)``. Unpacks as ``alpha, weight``."""
-
-    alpha: Tensor  #: [E, K], edge weights in the order of `graph`
-    weight: Tensor  #: [K, F, C]
-    graph: Graph  #: the graph the weights live on, with the self-loops the layer added
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter((self.alpha, self.weight))
 
 
 class LMGConv(MessagePassing):
@@ -57,7 +44,8 @@ class LMGConv(MessagePassing):
         out_channels: size of each output (of each graph's part with ``combine="concat"``).
         heads: the number K of computational graphs. ``"gcn"``, ``"fagcn"``, ``"acm"``, ``"gated"`` and ``"sheaf"``
             fix K themselves: they ignore the default 4 and refuse every value that is neither 4 nor theirs.
-        coefficients: ``"lmgc"`` (the paper's eq. 12), ``"gcn"``, ``"gat"``, ``"gatv2"``, ``"fagcn"``, ``"acm"``,
+        coefficients: ``"lmgc"`` (the paper's eq. 12 with an offset), ``"eq12"`` (exactly that), ``"gcn"``,
+            ``"gat"``, ``"gatv2"``, ``"fagcn"``, ``"acm"``,
             ``"gated"``, ``"sheaf"``, ``"free"``, or a `Coefficients` module, which then decides K.
         combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
         negative_slope: of the LeakyReLU in the scores of lmgc, gat and gatv2.
@@ -66,6 +54,7 @@ class LMGConv(MessagePassing):
         bias: whether to add a learnable bias.
         dropout: probability of dropping a coefficient in training.
         act: ``"gelu"`` to activate the output, which lmgc's kernel does on its way, or None.
+        affine: whether every W^(k) x has a learnable bias of its own, as in `GATv2Conv`.
 
     Shapes:
         - **input:** ``x [N, F]`` or a pair ``([N_s, F_s], [N_t, F_t])``; ``edge_index [2, E]``, a PyG `EdgeIndex`, a
@@ -74,8 +63,6 @@ class LMGConv(MessagePassing):
           also ``(edge_index, alpha [E, K])`` in the given edge order with the added loops at the end (for a Graph in
           its own order)
     """
-
-    act: str | None = None  # of layers that were pickled before there was one
 
     def __init__(
         self,
@@ -90,6 +77,7 @@ class LMGConv(MessagePassing):
         bias: bool = True,
         dropout: float = 0.0,
         act: str | None = None,
+        affine: bool = False,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
         check_act(act)
@@ -109,7 +97,7 @@ class LMGConv(MessagePassing):
             coefficients,
             in_channels,
             out_channels,
-            {"heads": heads, "negative_slope": negative_slope, "edge_dim": edge_dim},
+            {"heads": heads, "negative_slope": negative_slope, "edge_dim": edge_dim, "affine": affine},
         )
         built_for = self.coefficients.out_channels
         if built_for not in (None, out_channels):
@@ -132,12 +120,9 @@ class LMGConv(MessagePassing):
         self.act = act
         rows, channels = self.coefficients.map_shape(out_channels)
         source, target = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
-        self.lin = Linear(source, rows * channels, bias=False, weight_initializer="glorot")
-        self.lin_dst = (
-            None
-            if target is None
-            else Linear(target, rows * channels, bias=False, weight_initializer="glorot")
-        )
+        options = {"bias": affine, "weight_initializer": "glorot", "bias_initializer": "zeros"}
+        self.lin = Linear(source, rows * channels, **options)
+        self.lin_dst = None if target is None else Linear(target, rows * channels, **options)
         total = layout.out_channels(self.coefficients.layout, combine, self.heads, out_channels)
         self.bias = Parameter(torch.empty(total)) if bias else None
         self.reset_parameters()
@@ -148,7 +133,14 @@ class LMGConv(MessagePassing):
         if self.lin_dst is not None:
             self.lin_dst.reset_parameters()
         self.coefficients.reset_parameters()
+        self._start()
         zeros(self.bias)
+
+    def _start(self) -> None:
+        """Let the coefficients say how the maps start, once their sizes are known."""
+        maps = self._linear_maps()
+        if not any(is_uninitialized_parameter(lin.weight) for lin in maps):
+            self.coefficients.start(maps, self.combine)
 
     def forward(
         self,
@@ -177,42 +169,6 @@ class LMGConv(MessagePassing):
         order = _given_order(graph)
         return out, (graph.edge_index[:, order], alpha[order])
 
-    def from_table(self, table: Tensor, index: Tensor, edge_index: Any) -> Tensor:
-        """``forward(table[index], edge_index)`` where many nodes share few rows, such as those of an embedding.
-
-        The products with W^(k), forward and backward, are then those of the table.
-
-        Args:
-            table: ``[T, F]`` features.
-            index: ``[N]`` int64, the row of each node.
-            edge_index: the graph, as for ``forward``.
-        """
-        check_index(index, table)
-        own = self._as_function()
-        if own is None:
-            out: Tensor = self(table.index_select(0, index), edge_index)
-            return out
-        self._check(table)
-        graph = self.graph((index, index), edge_index)
-        return lmgcs(table, [own[0]], [own[1]], graph, index)
-
-    def _as_function(self) -> tuple[Weights, Settings] | None:
-        """What lmgc's kernel needs, if a call for nodes of one kind is that kernel and nothing else."""
-        if (
-            not self._fusable()
-            or self.combine != "sum"
-            or self.lin_dst is not None
-            or self.edge_dim is not None
-            or self._looked_at()
-            or type(self).forward is not LMGConv.forward
-            or has_hooks(self)
-        ):
-            return None
-        self._check_parameters()
-        coefficients: Any = self.coefficients
-        settings = Settings(coefficients.negative_slope, self.act == "gelu")
-        return Weights(self.lin.weight, coefficients.att, None, self.bias), settings
-
     def graph(self, x: Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Graph:
         """The graph that the coefficients are computed on, with the self-loops this layer asks for."""
         if isinstance(edge_index, Tensor | Graph) and edge_index.device != x[0].device:
@@ -224,6 +180,27 @@ class LMGConv(MessagePassing):
         graph = as_graph(edges, size, attributes, self.add_self_loops)
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
+    def linear(self, x: Tensor | Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
+        """Σ_k Ã^(k) X W^(k) alone: the output without bias, activation and dropout."""
+        sides = self._check(x)
+        graph = self.graph(sides, edge_index, edge_attr)
+        h = self._maps(sides)
+        alpha = self.coefficients(sides, h, graph)
+        return layout.aggregate(self.coefficients.layout, self.combine, alpha, h[0], graph)
+
+    def calibrate_scores(self, x: Tensor | Pair, edge_index: Any, edge_attr: Tensor | None = None) -> None:
+        """Bring the coefficients' own parameters to the scale of this input."""
+        sides = self._check(x)
+        self.coefficients.calibrate(self._maps(sides), self.graph(sides, edge_index, edge_attr))
+
+    def rescale(self, factor: float) -> None:
+        """Multiply what `linear` gives by `factor`, and leave the coefficients as they are."""
+        with torch.no_grad():
+            self.coefficients.rescale(factor)
+            for lin in self._linear_maps():
+                for weight in lin.parameters():
+                    weight.mul_(factor)
+
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
         """The layer as a linear map, with its coefficients frozen at x, without bias, activation and dropout."""
         sides = self._check(x)
@@ -234,18 +211,14 @@ class LMGConv(MessagePassing):
         return Operator(alpha, weight, own)
 
     def _check(self, x: Tensor | Pair) -> Pair:
-        """The features of sources and targets, checked."""
-        source, target = x if isinstance(x, tuple) else (x, x)
-        wanted = (
-            self.in_channels if isinstance(self.in_channels, tuple) else (self.in_channels, self.in_channels)
-        )
-        check_features(source, wanted[0])
-        if target is not source:
-            check_features(target, wanted[1])
+        """The features of sources and targets, checked against the layer's weights, and those against each other."""
+        source, target = both_sides(x, self.in_channels)
+        maps = self._linear_maps()
+        if any(is_uninitialized_parameter(lin.weight) for lin in maps):
+            for lin, side in zip(maps, (source, target), strict=False):
+                lin(side[:0])
+            self._start()
         weight = self.lin.weight
-        if is_uninitialized_parameter(weight):
-            self.lin(source[:0])
-            weight = self.lin.weight
         if source.dtype != weight.dtype and not torch.is_autocast_enabled(source.device.type):
             raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {source.dtype}")
         if source.device != weight.device:
@@ -258,20 +231,14 @@ class LMGConv(MessagePassing):
     def _check_parameters(self) -> None:
         """Refuse a weight or bias that someone has put in the place of ours and that does not fit."""
         rows, channels = self.coefficients.map_shape(self.out_channels)
-        for name, lin in (("lin.weight", self.lin), ("lin_dst.weight", self.lin_dst)):
-            if lin is None or is_uninitialized_parameter(lin.weight):
-                continue
-            found = lin.weight.shape
-            if len(found) != 2 or found[0] != rows * channels:
-                raise ValueError(f"{name}: expected shape [{rows * channels}, F], got {list(found)}")
-        bias = self.bias
-        if bias is None:
-            return
-        total = layout.out_channels(self.coefficients.layout, self.combine, self.heads, self.out_channels)
-        if bias.shape != (total,):
-            raise ValueError(f"bias: expected shape [{total}], got {list(bias.shape)}")
-        if bias.dtype != self.lin.weight.dtype:
-            raise TypeError(f"bias: expected {self.lin.weight.dtype} like lin.weight, got {bias.dtype}")
+        for lin in self._linear_maps():
+            check_weight("lin.weight" if lin is self.lin else "lin_dst.weight", lin.weight, rows * channels)
+        if self.bias is not None:
+            total = layout.out_channels(self.coefficients.layout, self.combine, self.heads, self.out_channels)
+            check_bias(self.bias, total, self.lin.weight)
+
+    def _linear_maps(self) -> list[Linear]:
+        return [self.lin] if self.lin_dst is None else [self.lin, self.lin_dst]
 
     def _maps(self, x: Pair) -> Pair:
         """h [N, rows, channels] of sources and targets."""
@@ -290,7 +257,7 @@ class LMGConv(MessagePassing):
     def _fusable(self) -> bool:
         """Whether no coefficient has to be stored on its own."""
         return (
-            type(self.coefficients) is LMGC
+            type(self.coefficients) in (LMGC, Eq12)
             and self.combine != "concat"
             and not (self.training and self.dropout > 0)
         )
@@ -299,9 +266,10 @@ class LMGConv(MessagePassing):
         coefficients: Any = self.coefficients
         edge = coefficients.edge_term(graph)
         bias, mean = self.bias, self.combine == "mean"
-        if x[0] is x[1] and self.lin_dst is None:
+        if x[0] is x[1] and self.lin_dst is None and self.lin.bias is None:
             settings = Settings(coefficients.negative_slope, self.act == "gelu" and not mean)
-            own = Weights(self.lin.weight, coefficients.att, edge, None if mean else bias)
+            given_bias = None if mean else bias
+            own = Weights(self.lin.weight, coefficients.att, coefficients.offset, edge, given_bias)
             out = lmgcs(x[0], [own], [settings], graph, None)
             if not mean:
                 return out

@@ -5,9 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.edge_index import EdgeIndex
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.typing import SparseTensor
 
 from mimogc.graph import Graph, Size
+from mimogc.nn.coefficients.base import Channels, Pair
 
 
 def check_size(name: str, size: object, smallest: int = 1) -> None:
@@ -26,6 +28,33 @@ def check_features(x: Tensor, channels: int) -> None:
         raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
     if not x.dtype.is_floating_point:
         raise TypeError(f"x: expected a floating type, got {x.dtype}")
+
+
+def both_sides(x: Tensor | Pair, in_channels: Channels) -> Pair:
+    """The features of sources and targets, each checked: twice the same tensor unless x is a pair."""
+    source, target = x if isinstance(x, tuple) else (x, x)
+    of_source, of_target = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+    check_features(source, of_source)
+    if target is not source:
+        check_features(target, of_target)
+    return source, target
+
+
+def check_weight(name: str, weight: Tensor, rows: int) -> None:
+    """Refuse a weight unless it is ``[rows, F]``, or not known yet."""
+    if is_uninitialized_parameter(weight):
+        return
+    found = weight.shape
+    if len(found) != 2 or found[0] != rows:
+        raise ValueError(f"{name}: expected shape [{rows}, F], got {list(found)}")
+
+
+def check_bias(bias: Tensor, channels: int, weight: Tensor) -> None:
+    """Refuse a bias unless it is ``[channels]`` of the weight's type."""
+    if bias.shape != (channels,):
+        raise ValueError(f"bias: expected shape [{channels}], got {list(bias.shape)}")
+    if bias.dtype != weight.dtype:
+        raise TypeError(f"bias: expected {weight.dtype} like lin.weight, got {bias.dtype}")
 
 
 def check_index(index: Tensor, table: Tensor) -> None:

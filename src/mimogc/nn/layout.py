@@ -1,5 +1,8 @@
 """How the K graphs meet the channels: the three layouts of `Coefficients`, each in its four forms."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -7,6 +10,18 @@ from mimogc.graph import Graph
 from mimogc.ops import propagate
 
 COMBINE = ("sum", "mean", "concat")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A layer as a linear map at one input: ``Σ_k Ã^(k) X W^(k)``. Unpacks as ``alpha, weight``."""
+
+    alpha: Tensor  #: [E, K], edge weights in the order of `graph`
+    weight: Tensor  #: [K, F, C]
+    graph: Graph  #: the graph the weights live on, with the self-loops the layer added
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.alpha, self.weight))
 
 
 def out_channels(layout: str, combine: str, heads: int, channels: int) -> int:

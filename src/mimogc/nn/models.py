@@ -1,7 +1,6 @@
-"""The two models of the paper's experiments, one backbone for every method, and the width that fits a budget."""
+"""The two models of the paper's experiments, one backbone for every method."""
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import math
 from typing import Protocol
 
 import torch
@@ -18,9 +17,10 @@ from mimogc.nn.inputs import has_hooks
 from mimogc.nn.nonlinear import GINLayer
 from mimogc.ops.readout import readout
 
-METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "gcn", "mlp")
-SUMMED = ("lmgc", "gatv2")  # those that sum over a number of graphs which one may choose
-BOND_METHODS = ("lmgc", "gatv2", "fagcn")  # those with a score that a bond type can add to
+METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "eq12", "gcn", "mlp")
+LMGC_METHODS = ("lmgc", "eq12")  # whose layers `calibrate` brings to unit scale
+SUMMED = (*LMGC_METHODS, "gatv2")  # those that sum over a number of graphs which one may choose
+BOND_METHODS = (*SUMMED, "fagcn")  # those with a score that a bond type can add to
 ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; bond type 0 is the self-loop
 
 
@@ -81,6 +81,9 @@ class NodeClassifier(torch.nn.Module):
         dropout: probability of dropping a hidden channel in training.
         add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
         combine: ``"sum"`` (the paper) or ``"mean"`` over the graphs of lmgc and gatv2.
+        gain: where the learnt number starts that the output of each layer is multiplied by before it is added to its
+            input; None for no such number. ``"auto"`` is 0 for lmgc and eq12, and none for the other methods: where
+            neighbours mislead, a model that starts without them learns how much of them it needs.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class NodeClassifier(torch.nn.Module):
         dropout: float = 0.0,
         add_self_loops: bool = True,
         combine: str = "sum",
+        gain: float | str | None = "auto",
     ) -> None:
         super().__init__()
         if combine != "sum" and method not in SUMMED:
@@ -103,13 +107,17 @@ class NodeClassifier(torch.nn.Module):
         self.layers = torch.nn.ModuleList(
             convolution(method, channels, heads, True, add_self_loops, combine=combine) for _ in range(layers)
         )
+        start = _gain(gain, 0.0 if method in LMGC_METHODS else None)
+        self.gains = None if start is None else torch.nn.Parameter(torch.full((layers,), start))
         self.decoder = torch.nn.Linear(channels, classes)
 
     def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
         """[N, classes] scores before the softmax."""
         h = self._activated(self.encoder(x))
-        for layer in self.layers:
-            h = self._activated(layer(h, graph) + h)
+        gains = [None] * len(self.layers) if self.gains is None else self.gains
+        for layer, gain in zip(self.layers, gains, strict=True):
+            branch = layer(h, graph)
+            h = self._activated(h + branch if gain is None else torch.addcmul(h, branch, gain))
         out: Tensor = self.decoder(h)
         return out
 
@@ -157,6 +165,8 @@ class GraphRegressor(torch.nn.Module):
         steps: number of return probabilities with ``"rwse"``.
         jumping_knowledge: pool the channel-wise maximum over the outputs of all layers instead of the last.
         residual: add the input of every layer to its activated output.
+        gain: what that output is multiplied by before.
+        learn_gain: whether that is one learnt number per layer, which starts at `gain`.
         batch_norm: normalise the output of every layer before its activation (beyond the paper).
         bonds: let the bond types add to scores and messages (beyond the paper; see `BOND_METHODS`).
     """
@@ -173,6 +183,8 @@ class GraphRegressor(torch.nn.Module):
         residual: bool = False,
         batch_norm: bool = False,
         bonds: bool = False,
+        gain: float = 1.0,
+        learn_gain: bool = False,
     ) -> None:
         super().__init__()
         if encoding not in ("none", "lappe", "rwse"):
@@ -193,8 +205,8 @@ class GraphRegressor(torch.nn.Module):
             convolution(method, channels, heads, residual, bonds=bonds, act=None if batch_norm else "gelu")
             for _ in range(layers)
         )
-        if residual:
-            _start_as_mean(self.layers)
+        self.gain = gain
+        self.gains = torch.nn.Parameter(torch.full((layers,), gain)) if learn_gain and residual else None
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -229,13 +241,18 @@ class GraphRegressor(torch.nn.Module):
         outputs: list[Tensor] = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             if plain and not outputs and isinstance(layer, LMGConv):
-                out = layer.from_table(self.embedding.weight, batch.atom, graph)
+                out = chain([layer], self.embedding.weight, batch.graph, batch.atom)
             else:
                 out = layer(h, graph)
             out = out if isinstance(layer, LMGConv) and layer.act else F.gelu(norm(out))
-            h = out + h if self.residual else out
+            h = self._added(h, out, len(outputs)) if self.residual else out
             outputs.append(h)
         return torch.stack(outputs).amax(0) if self.jumping_knowledge else h
+
+    def _added(self, h: Tensor, branch: Tensor, layer: int) -> Tensor:
+        if self.gains is None:
+            return torch.add(h, branch, alpha=self.gain)
+        return torch.addcmul(h, branch, self.gains[layer])
 
     def _embedded(self, batch: Molecules) -> Tensor:
         h: Tensor = self.embedding(batch.atom)
@@ -248,52 +265,9 @@ class GraphRegressor(torch.nn.Module):
         return torch.cat([h, self.encoder(batch.encoding)], dim=1)
 
 
-def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
-    """Divide the initial W^(k) by K, so that the sum over the graphs starts at the scale of their mean.
-
-    Added to their inputs, sums of K graphs would grow from layer to layer: with 10 layers of LMGC the first
-    predictions would be off by 10⁴. With batch norm, which brings the sums back to scale, smaller scores still help:
-    tanh is not saturated at the start. Without residual connections the same start would make the signal vanish, since
-    the coefficients tanh(…) are small where the features are.
-    """
-    with torch.no_grad():
-        for layer in layers:
-            conv = layer.conv if isinstance(layer, BondConv) else layer
-            if isinstance(conv, LMGConv):
-                conv.lin.weight.div_(conv.heads)
-
-
-def num_parameters(model: torch.nn.Module) -> int:
-    """The number of learnable parameters."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-
-
-def fit_width(build: Callable[[int], torch.nn.Module], budget: int = 100_000) -> int:
-    """The largest width whose model ``build(width)`` has at most `budget` learnable parameters.
-
-    Models are built without memory for their weights, and the random state is left as it was. A width that
-    ``build`` refuses with a ValueError counts as too small.
-    """
-
-    def size(width: int) -> int:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            return num_parameters(build(width))
-
-    def fits(width: int) -> bool:
-        try:
-            return size(width) <= budget
-        except ValueError:
-            return True
-
-    low, high = 0, 1
-    while fits(high) and high <= budget:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    if fits(high):
-        size(high)  # no width can be built: let the model say why
-    with suppress(ValueError):
-        if low and size(low) <= budget:
-            return low
-    raise ValueError(f"budget: {budget} parameters are too few for a model of any width")
+def _gain(gain: float | str | None, auto: float | None) -> float | None:
+    if gain is None or (isinstance(gain, int | float) and math.isfinite(gain)):
+        return gain
+    if gain != "auto":
+        raise ValueError(f"gain: expected a finite number, 'auto' or None, got {gain!r}")
+    return auto

@@ -11,8 +11,8 @@ from torch.nn import Parameter
 from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.graph import Graph
-from mimogc.nn.conv import Operator
 from mimogc.nn.inputs import check_features, check_size, plain_graph
+from mimogc.nn.layout import Operator
 from mimogc.ops import propagate
 
 BASES = ("monomial", "chebyshev", "cayley")

@@ -108,8 +108,11 @@ def lmgc(
     edge: Tensor | None = None,
     bias: Tensor | None = None,
     act: str | None = None,
+    offset: Tensor | None = None,
 ) -> Tensor:
-    """The paper's layer (eq. 12) as one function of x: transform, scores, the sum over K graphs, bias, activation.
+    """LMGC as one function of x: transform, scores, the sum over K graphs, bias, activation.
+
+    ``α_k(i,j) = tanh(offset_k + s_k(i) + t_k(j) + edge_k(i,j))``; without offset it is the paper's eq. 12.
 
     Args:
         x: ``[N, F]`` features.
@@ -120,6 +123,7 @@ def lmgc(
         edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
         bias: ``[C]``.
         act: ``"gelu"`` or None.
+        offset: ``[K]``, added to the scores.
 
     Returns:
         ``[N, C]``.
@@ -127,7 +131,11 @@ def lmgc(
     check_act(act)
     _check_rows("x", x, (graph.num_nodes, "F"), graph)
     return lmgcs(
-        x, [layers.Weights(weight, att, edge, bias)], [layers.Settings(slope, act == "gelu")], graph, None
+        x,
+        [layers.Weights(weight, att, offset, edge, bias)],
+        [layers.Settings(slope, act == "gelu")],
+        graph,
+        None,
     )
 
 
@@ -160,6 +168,7 @@ def _by_parts(x: Tensor, own: layers.Weights, slope: float, graph: Graph) -> Ten
     heads = own.att.size(0) // 2
     h = torch.nn.functional.linear(x, own.weight)
     s, t = (torch.nn.functional.leaky_relu(h, slope) @ own.att.t()).split(heads, dim=1)
+    s = s if own.offset is None else s + own.offset
     out = propagate_tanh(s, t, h.unflatten(1, (heads, -1)), graph, own.edge)
     return out if own.bias is None else out + own.bias
 
@@ -179,7 +188,7 @@ def _check_weights(own: layers.Weights, width: int, x: Tensor, graph: Graph) -> 
 
     Equal shapes are the rule and are seen at a glance; what is wrong is looked for only where something is.
     """
-    weight, att, edge, bias = own
+    weight, att, offset, edge, bias = own
     rows, columns = weight.shape if weight.dim() == 2 else (0, 0)
     heads = att.size(0) // 2 if att.dim() == 2 else 0
     channels = rows // heads if heads else 0
@@ -187,6 +196,8 @@ def _check_weights(own: layers.Weights, width: int, x: Tensor, graph: Graph) -> 
         _check_rows("weight", weight, ("K·C", width), graph)
         _check_rows("att", att, ("2K", rows), graph)
         raise ValueError(f"att: expected shape [2K, K·C] with K·C = {rows}, got {list(att.shape)}")
+    if offset is not None:
+        _check_rows("offset", offset, (heads,), graph)
     if edge is not None:
         _check_rows("edge", edge, (graph.num_edges, heads), graph)
     if bias is not None:

@@ -21,6 +21,7 @@ class Weights(NamedTuple):
 
     weight: Tensor  # [K·C, F], the W^(k) stacked
     att: Tensor  # [2K, K·C], the v_k of the targets above those of the sources
+    offset: Tensor | None  # [K], added to the scores
     edge: Tensor | None  # [E, K] score terms of the edges
     bias: Tensor | None  # [C]
 
@@ -73,15 +74,16 @@ class Layers(Function):
                 out = _layer_by_parts(out, own, ctx.graph, slope)
                 out = torch.nn.functional.gelu(out) if gelu else out
             return None, None, None, *second_order(out, (x, *tensors), g)
-        needs = ctx.needs_input_grad[3:]
+        needs, count = ctx.needs_input_grad[3:], len(Weights._fields)
         gradients: list[Tensor | None] = []
         grad: Any = g
         for number in reversed(range(len(layers))):
             if grad is None:  # nothing further down is learnt
-                gradients[:0] = [None] * 4
+                gradients[:0] = [None] * count
                 continue
             own, (slope, _) = layers[number]
-            wanted = (any(needs[: 4 * number + 1]), *needs[4 * number + 1 : 4 * number + 5])
+            before = 1 + count * number
+            wanted = (any(needs[:before]), *needs[before : before + count])
             given, h, st, derivative = kept[4 * number : 4 * number + 4]
             result = _layer_grad(
                 own, slope, given, h, st, derivative, grad.contiguous(), ctx.links[number], wanted
@@ -126,27 +128,22 @@ def _layer_grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients to x and to the weights, None where `needs` says so."""
     x, own = x.contiguous(), _contiguous(own)
-    needs_x, needs_weight, _, needs_edge, needs_bias = needs
+    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
     given = x if native_layers.multiplies(own.weight) else None
     grad = native_layers.layer_grad(
-        given, h, own, slope, st, derivative, g, links, (needs_x, needs_weight, needs_edge, needs_bias)
-    )
+        given, h, own, slope, st, derivative, g, links,
+        (needs_x, needs_weight, needs_offset, needs_edge, needs_bias),
+    )  # fmt: skip
     grad_x, grad_weight = grad.x, grad.weight
     if grad.h is not None:
         grad_x = torch.mm(grad.h, own.weight) if needs_x else None
         # On small graphs this is quicker than grad_hᵀ x.
         grad_weight = torch.mm(x.t(), grad.h).t() if needs_weight else None
-    return grad_x, grad_weight, grad.att, grad.edge, grad.bias
+    return grad_x, grad_weight, grad.att, grad.offset, grad.edge, grad.bias
 
 
 def _contiguous(own: Weights) -> Weights:
-    weight, att, edge, bias = own
-    return Weights(
-        weight.contiguous(),
-        att.contiguous(),
-        None if edge is None else edge.contiguous(),
-        None if bias is None else bias.contiguous(),
-    )
+    return Weights(*(None if tensor is None else tensor.contiguous() for tensor in own))  # type: ignore[arg-type]
 
 
 # Gathering rows of x and multiplying by W afterwards reads K·C/F times fewer bytes per edge than gathering rows of h.
@@ -162,10 +159,12 @@ def _narrow(graph: Graph, x: Tensor, weight: Tensor) -> bool:
 
 def _narrow_layer(x: Tensor, own: Weights, graph: Graph, slope: float, h: Tensor) -> tuple[Tensor, Tensor]:
     """Σ_k (Ã^(k) X) W^(k) + bias, a block of rows at a time, and the scores."""
-    weight, att, edge, bias = own
+    weight, att, offset, edge, bias = own
     heads, width = att.size(0) // 2, x.size(1)
     st = native.scores(h, att, slope)
     s, t = st[:, :heads], st[:, heads:]
+    if offset is not None:
+        s += offset
     stacked = weight.view(heads, -1, width).transpose(1, 2).reshape(heads * width, -1)  # [K·F, C]
     out = x.new_empty(graph.num_dst, stacked.size(1))
     gathered = x.new_empty(min(_NARROW_ROWS, graph.num_dst), heads * width)
@@ -185,11 +184,11 @@ def _gelu(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _layer_by_parts(x: Tensor, own: Weights, graph: Graph, slope: float) -> Tensor:
     """A layer of functions that can be differentiated twice, without the activation."""
-    weight, att, edge, bias = own
+    weight, att, offset, edge, bias = own
     heads = att.size(0) // 2
     h = x @ weight.t()
-    st = torch.nn.functional.leaky_relu(h, slope) @ att.t()
-    alpha = separable_alpha(st[:, :heads], st[:, heads:], edge, graph)
+    s, t = (torch.nn.functional.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
+    alpha = separable_alpha(s if offset is None else s + offset, t, edge, graph)
     out: Tensor = Propagate.apply(alpha, _heads(h, heads), graph, Shape.HEADS_TO_SUM)
     return out if bias is None else out + bias
 

@@ -24,8 +24,8 @@ def multiplies(weight: Tensor) -> bool:
     return small and min(weight.shape) >= _SMALLEST_SIDE
 
 
-# weight [K·C, F], att [2K, K·C], edge [E, K], bias [C]; the last two may be missing
-LayerWeights = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
+# weight [K·C, F], att [2K, K·C], offset [K], edge [E, K], bias [C]; the last three may be missing
+LayerWeights = tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 
 def layer(
@@ -36,15 +36,15 @@ def layer(
     h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
     it, and the derivative [num_dst, C] of GELU is the fourth result.
     """
-    weight, att, edge, bias = weights
+    weight, att, offset, edge, bias = weights
     (width, features), heads = weight.shape, att.size(0) // 2
     h = weight.new_empty(links.num_src, width) if h is None else h
     st, out = h.new_empty(links.num_src, 2 * heads), h.new_empty(links.num_dst, width // heads)
     derivative = torch.empty_like(out) if gelu else None
     function("layer", h.dtype)(
         links.num_src, links.num_dst, links.rowptr, links.sources, links.parent, features, heads, width // heads, slope,
-        pointer(x), weight.data_ptr(), att.data_ptr(), pointer(edge), pointer(bias), h.data_ptr(), st.data_ptr(),
-        out.data_ptr(), pointer(derivative), torch.get_num_threads(),
+        pointer(x), weight.data_ptr(), att.data_ptr(), pointer(offset), pointer(edge), pointer(bias), h.data_ptr(),
+        st.data_ptr(), out.data_ptr(), pointer(derivative), torch.get_num_threads(),
     )  # fmt: skip
     return out, h, st, derivative
 
@@ -53,6 +53,7 @@ class LayerGradients(NamedTuple):
     """Those of `layer`, None where not asked for; those to x and weight where x is given, else that to h."""
 
     att: Tensor
+    offset: Tensor | None
     edge: Tensor | None
     h: Tensor | None
     x: Tensor | None
@@ -69,11 +70,11 @@ def layer_grad(
     derivative: Tensor | None,
     g: Tensor,
     links: Links,
-    needs: tuple[bool, bool, bool, bool],
+    needs: tuple[bool, bool, bool, bool, bool],
 ) -> LayerGradients:
-    """The gradients of `layer` from g [num_dst, C]; `needs` says whether those to x, weight, edge, bias are wanted."""
-    weight, att, edge, _ = weights
-    needs_x, needs_weight, needs_edge, needs_bias = needs
+    """The gradients of `layer` from g [num_dst, C]; `needs` those to x, weight, offset, edge and bias."""
+    weight, att, _, edge, _ = weights
+    needs_x, needs_weight, needs_offset, needs_edge, needs_bias = needs
     (width, features), heads = weight.shape, att.size(0) // 2
     grad_att = torch.empty_like(att)
     grad_edge = h.new_empty(links.num_edges, heads) if needs_edge else None
@@ -81,14 +82,17 @@ def layer_grad(
     grad_h = torch.empty_like(h) if keeps_h else None
     grad_x = torch.empty_like(x) if x is not None and needs_x else None
     grad_weight = torch.empty_like(weight) if x is not None and needs_weight else None
+    grad_offset = h.new_empty(heads) if needs_offset else None
     grad_bias = h.new_empty(width // heads) if needs_bias else None
     function("layer_grad", h.dtype)(
         links.num_src, links.num_dst, links.colptr, links.targets, links.slot, links.rowptr, links.parent, features,
         heads, width // heads, slope, pointer(x), weight.data_ptr(), h.data_ptr(), att.data_ptr(), pointer(edge),
         st.data_ptr(), g.data_ptr(), pointer(derivative), pointer(grad_edge), pointer(grad_h), pointer(grad_x),
-        pointer(grad_weight), grad_att.data_ptr(), pointer(grad_bias), torch.get_num_threads(),
+        pointer(grad_weight), grad_att.data_ptr(), pointer(grad_offset), pointer(grad_bias), torch.get_num_threads(),
     )  # fmt: skip
-    return LayerGradients(grad_att, grad_edge, grad_h if x is None else None, grad_x, grad_weight, grad_bias)
+    return LayerGradients(
+        grad_att, grad_offset, grad_edge, grad_h if x is None else None, grad_x, grad_weight, grad_bias
+    )
 
 
 def readout(

@@ -6,7 +6,7 @@ checks and tables come with the layer.
 
 from typing import Any
 
-from mimogc.nn.coefficients.attention import FAGCN, GAT, LMGC, GATv2
+from mimogc.nn.coefficients.attention import FAGCN, GAT, LMGC, Eq12, GATv2
 from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, Scored
 from mimogc.nn.coefficients.structural import ACM, GCN, Free
 from mimogc.nn.coefficients.transports import Gated, Sheaf
@@ -20,6 +20,7 @@ __all__ = [
     "LMGC",
     "Channels",
     "Coefficients",
+    "Eq12",
     "Free",
     "GATv2",
     "Gated",
@@ -29,6 +30,7 @@ __all__ = [
 
 BY_NAME: dict[str, Any] = {  # name → class, called as (in_channels, out_channels, **options it knows)
     "lmgc": LMGC,
+    "eq12": Eq12,
     "gcn": GCN,
     "gat": GAT,
     "gatv2": GATv2,

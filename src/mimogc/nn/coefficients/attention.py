@@ -1,5 +1,7 @@
-"""Coefficients from scores of the two ends of an edge: LMGC (the paper's own), GAT, GATv2, FAGCN."""
+"""Coefficients from scores of the two ends of an edge: LMGC and the paper's own form of it, GAT, GATv2, FAGCN."""
 
+import math
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -14,14 +16,33 @@ from mimogc.graph import Graph
 from mimogc.nn.coefficients.base import Channels, Pair, Scored, fixed_heads, source_channels, target_channels
 from mimogc.ops import pair_scores, separable_alpha
 
+# How LMGC starts; `mimogc reproduce starts` is the experiment behind the numbers.
+BETA = 0.5  # the size of the coefficients where features are zero
+SCORE = 0.05  # the root mean square of the scores beside the offsets
+DEGREE = 3.8  # edges into a node, loops among them, for which the scale holds without `calibrate`
+# The root mean square of s + t for unit h, with entries of att between ±1/√(2KC): LeakyReLU leaves about half of h².
+_USUAL_SCORE = math.sqrt(0.52 / 3)
+CLOSE = 1e-3  # what is this close to its scale is left as it is: so a second calibration changes nothing
+
+
+def offsets(heads: int) -> Tensor:
+    """[K]: the offsets ± atanh(BETA), with alternating signs."""
+    signs = torch.ones(heads)
+    signs[1::2] = -1
+    return math.atanh(BETA) * signs
+
 
 class LMGC(Scored):
-    r"""The paper's instantiation (equation 12):
-    ``α_k(i,j) = tanh(v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
+    r"""The paper's instantiation (equation 12) with an offset, so that each coefficient is a gate around ±½:
+    ``α_k(i,j) = tanh(b_k + v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
 
     LeakyReLU acts element-wise on the concatenation, so the score is a sum of one term of node i and one of
-    node j, ``α = tanh(s_k(i) + t_k(j))`` ("static" attention in Brody's sense), and nothing of the size of the
+    node j, ``α = tanh(b_k + s_k(i) + t_k(j))`` ("static" attention in Brody's sense), and nothing of the size of the
     edges times channels is ever needed.
+
+    Without the offset the layer is quadratic in small features, which therefore fade, and its gain on large ones is
+    above one, so that they grow: no constant start holds their scale. With it the layer starts as a sum over neighbours
+    with K signed maps. `Eq12` is the paper's equation without offset.
     """
 
     def __init__(
@@ -37,24 +58,73 @@ class LMGC(Scored):
         self.negative_slope = negative_slope
         # The rows are v_k for node i (the first K) and for node j (the last K).
         self.att = Parameter(torch.empty(2 * heads, heads * out_channels))
+        self.offset = self._offset()
         self.reset_parameters()
+
+    def _offset(self) -> Parameter | None:
+        return Parameter(torch.empty(self.heads))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        glorot(self.att)
+        bound = 1 / math.sqrt(self.att.size(1) * 2)
+        torch.nn.init.uniform_(self.att, -bound, bound)
+        if self.offset is not None:
+            with torch.no_grad():
+                self.offset.copy_(offsets(self.heads))
+
+    def start(self, maps: Sequence[Linear], combine: str) -> None:
+        """Maps with which unit features stay at unit scale on a graph of `DEGREE`, followed by an activation."""
+        graphs = {"sum": float(self.heads), "mean": 1 / self.heads, "concat": 1.0}[combine]
+        scale = math.sqrt(2 / graphs) / (
+            DEGREE * BETA
+        )  # of h: the sum has √graphs · DEGREE · BETA times that
+        with torch.no_grad():
+            for lin in maps:
+                bound = scale * math.sqrt(3 / lin.weight.size(1))
+                lin.weight.uniform_(-bound, bound)
+            self.att.mul_(SCORE / (_USUAL_SCORE * scale))
+
+    def calibrate(self, h: Pair, graph: Graph) -> None:
+        """Scores with a root mean square of `SCORE`, whatever the scale of the features is."""
+        if self.offset is None or not graph.num_edges:
+            return
+        s, t = self.scores(h)
+        found = float(((s - self.offset)[graph.dst] + t[graph.src]).double().square().mean().sqrt())
+        if math.isfinite(found) and found > 0 and abs(SCORE / found - 1) > CLOSE:
+            with torch.no_grad():
+                self.att.mul_(SCORE / found)
+
+    def rescale(self, factor: float) -> None:
+        with torch.no_grad():
+            self.att.div_(factor)
 
     def scores(self, h: Pair) -> Pair:
-        """s [N, K] of the targets and t [N, K] of the sources."""
+        """s [N, K] of the targets, with the offset, and t [N, K] of the sources."""
         if h[0] is h[1]:
             s, t = (F.leaky_relu(h[0].flatten(1), self.negative_slope) @ self.att.t()).chunk(2, dim=1)
-            return s, t
-        to_target, to_source = self.att.chunk(2)
-        source, target = (F.leaky_relu(side.flatten(1), self.negative_slope) for side in h)
-        return target @ to_target.t(), source @ to_source.t()
+        else:
+            to_target, to_source = self.att.chunk(2)
+            source, target = (F.leaky_relu(side.flatten(1), self.negative_slope) for side in h)
+            s, t = target @ to_target.t(), source @ to_source.t()
+        return s if self.offset is None else s + self.offset, t
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         s, t = self.scores(h)
         return separable_alpha(s, t, self.edge_term(graph), graph)
+
+
+class Eq12(LMGC):
+    """The paper's equation 12 exactly: `LMGC` without the offset, started like PyG's layers (Glorot)."""
+
+    def _offset(self) -> None:
+        return None
+
+    def reset_parameters(self) -> None:
+        Scored.reset_parameters(self)
+        glorot(self.att)
+
+    def start(self, maps: Sequence[Linear], combine: str) -> None:
+        """As they were drawn."""
 
 
 class GAT(Scored):
@@ -92,11 +162,16 @@ class GAT(Scored):
             Tensor, softmax(F.leaky_relu(score, self.negative_slope), graph.dst, num_nodes=graph.num_dst)
         )
 
+    def rescale(self, factor: float) -> None:
+        self.att_src.div_(factor)
+        self.att_dst.div_(factor)
+
 
 class GATv2(Scored):
     r"""``α_k(i,j) = softmax_j a_kᵀ LeakyReLU(W^k x_j + V^k x_i)`` (Brody et al.).
 
-    The paper writes one shared matrix V = W (``share_weights=True``, the default here); PyG's default has two.
+    The paper writes one shared matrix V = W (``share_weights=True``, the default here); PyG's default has two. With
+    ``affine=True`` V x_i has a bias of its own, as PyG's has; that of W is the layer's ``affine``.
     """
 
     def __init__(
@@ -107,6 +182,7 @@ class GATv2(Scored):
         negative_slope: float = 0.2,
         edge_dim: int | None = None,
         share_weights: bool = True,
+        affine: bool = False,
     ) -> None:
         super().__init__(heads, edge_dim, width=heads * out_channels)
         self.out_channels = out_channels
@@ -117,7 +193,11 @@ class GATv2(Scored):
             None
             if share_weights
             else Linear(
-                target_channels(in_channels), heads * out_channels, bias=False, weight_initializer="glorot"
+                target_channels(in_channels),
+                heads * out_channels,
+                bias=affine,
+                weight_initializer="glorot",
+                bias_initializer="zeros",
             )
         )
         self.reset_parameters()
@@ -125,6 +205,13 @@ class GATv2(Scored):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         glorot(self.att)
+
+    def rescale(self, factor: float) -> None:
+        if self.lin_target is not None or self.lin_edge is not None:
+            raise ValueError(
+                "only: GATv2 can be scaled with shared weights and without edge features, got one with another map"
+            )
+        self.att.div_(factor)
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = h
@@ -140,15 +227,33 @@ class GATv2(Scored):
 
 
 class FAGCN(Scored):
-    r"""``α(i,j) = tanh(vᵀ[x_i ‖ x_j]) / √(d_i d_j)`` (Bo et al.), K = 1: signed weights on the input features."""
+    r"""``α(i,j) = tanh(vᵀ[x_i ‖ x_j]) / √(d_i d_j)`` (Bo et al.), K = 1: signed weights on the input features.
+
+    Without the share of first features that the published model adds after every layer, small features are squared by
+    each layer, and deep stacks start at zero. ``offset=True`` adds a learnt number to the score, as `LMGC` has.
+    """
 
     def __init__(
-        self, in_channels: Channels, out_channels: int = -1, heads: int = 1, edge_dim: int | None = None
+        self,
+        in_channels: Channels,
+        out_channels: int = -1,
+        heads: int = 1,
+        edge_dim: int | None = None,
+        offset: bool = False,
     ) -> None:
         super().__init__(fixed_heads("fagcn", heads, 1), edge_dim)
         self.att_src = Linear(source_channels(in_channels), 1, bias=False, weight_initializer="glorot")
         self.att_dst = Linear(target_channels(in_channels), 1, bias=False, weight_initializer="glorot")
+        self.offset = Parameter(offsets(1)) if offset else None
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.offset is not None:
+            with torch.no_grad():
+                self.offset.copy_(offsets(1))
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
-        alpha = separable_alpha(self.att_dst(x[1]), self.att_src(x[0]), self.edge_term(graph), graph)
+        target = self.att_dst(x[1])
+        target = target if self.offset is None else target + self.offset
+        alpha = separable_alpha(target, self.att_src(x[0]), self.edge_term(graph), graph)
         return alpha * graph.normalization(alpha.dtype).view(-1, 1)

@@ -1,5 +1,6 @@
 """What a coefficient class is, and what the published ones share."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -64,6 +65,18 @@ class Coefficients(torch.nn.Module):
             reset: Any = getattr(child, "reset_parameters", None)
             if reset is not None:
                 reset()
+
+    def start(self, maps: Sequence[Linear], combine: str) -> None:
+        """Set the initial weights of the layer's linear maps, which have been drawn as is usual (Glorot)."""
+
+    def calibrate(self, h: Pair, graph: Graph) -> None:
+        """Bring the own parameters to the scale of this input, for `mimogc.nn.calibrate`."""
+
+    def rescale(self, factor: float) -> None:
+        """Keep the coefficients as they are although h is multiplied by `factor` from now on.
+
+        Coefficients that do not look at h have nothing to do.
+        """
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"

@@ -34,8 +34,8 @@ std::unique_ptr<T[]> room(int64_t size) {
 
 template <class T>
 void layer(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* parent,
-           int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w, const T* att, const T* u, const T* bias,
-           T* h, T* st, T* out, T* derivative, int threads) {
+           int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w, const T* att, const T* offset, const T* u,
+           const T* bias, T* h, T* st, T* out, T* derivative, int threads) {
     const int64_t width = K * C, M = 2 * K, panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
     threads = threads_for(work(num_src, rowptr[num_dst], x ? F : 0, width), threads);
     const auto packed = room<T>(panels * panel);
@@ -47,6 +47,8 @@ void layer(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_
             const int64_t rows = std::min(kBlock, num_src - first);
             if (x) times_packed<T>(rows, F, width, x + first * F, packed.get(), h + first * width);
             scores_rows<T>(rows, width, M, slope, h + first * width, att, st + first * M);
+            for (int64_t n = first; offset && n < first + rows; n++)
+                for (int64_t k = 0; k < K; k++) st[n * M + k] += offset[k];
         }
         share_tanh_sum<T>(0, num_dst, rowptr, col, parent, K, C, kHeadsToSum, st, st + K, M, u, h, bias, out,
                           derivative, threads);
@@ -56,9 +58,11 @@ void layer(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_
 // What one thread adds up for the parameters.
 template <class T>
 struct Totals {
-    Totals(int64_t att_size, int64_t w_size, int64_t bias_size)
-        : att(att_size, T(0)), w(w_size, T(0)), bias(bias_size, T(0)) {}
-    std::vector<T> att, w, bias;
+    Totals(int64_t att_size, int64_t w_size, int64_t offset_size, int64_t bias_size)
+        : att(att_size, T(0)), w(w_size, T(0)), offset(offset_size, 0.0), bias(bias_size, T(0)) {}
+    std::vector<T> att, w;
+    std::vector<double> offset;  // few sums of as many terms as there are edges, of both signs
+    std::vector<T> bias;
 };
 
 // scaled = g, times the derivative of the activation where there is one; bias += its sum over the rows.
@@ -80,7 +84,8 @@ template <class T>
 void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,
                 const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,
                 const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative,
-                T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int threads) {
+                T* grad_score, T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_offset, T* grad_bias,
+                int threads) {
     const int64_t width = K * C, M = 2 * K, E = colptr[num_src];
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_w ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
@@ -90,7 +95,7 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
     const auto scaled = room<T>(derivative ? num_dst * C : 0), grad_st = room<T>(num_src * M);
     const auto own_score = room<T>(grad_score ? 0 : E * K);
     if (!grad_score) grad_score = own_score.get();
-    std::vector<Totals<T>> totals(threads, Totals<T>(M * width, w_panels * w_panel, grad_bias ? C : 0));
+    std::vector<Totals<T>> totals(threads, Totals<T>(M * width, w_panels * w_panel, K, grad_bias ? C : 0));
     const T* own_g = derivative ? scaled.get() : g;
     in_team(threads, [&] {
 #pragma omp for schedule(static) nowait
@@ -126,6 +131,8 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
                         sum_to_heads(nb, K, C, alpha.get() + colptr[j] * K, own_g, block + (j - first) * width);
                     if (!parent) score_totals<T>(rowptr[j], rowptr[j + 1], K, grad_score, grad_st.get() + j * M);
                 }
+                for (int64_t j = first; grad_offset && j < first + rows; j++)
+                    for (int64_t k = 0; k < K; k++) totals[part].offset[k] += grad_st[j * M + k];
                 scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st.get() + first * M, block,
                                     totals[part].att.data());
                 if (grad_x) times_packed<T>(rows, width, F, block, packed.get(), grad_x + first * F);
@@ -150,6 +157,11 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
             grad_att[q] = sum;
         }
     });
+    for (int64_t k = 0; grad_offset && k < K; k++) {
+        double sum = 0;
+        for (int part = 0; part < threads; part++) sum += totals[part].offset[k];
+        grad_offset[k] = T(sum);
+    }
     for (int64_t c = 0; grad_bias && c < C; c++) {
         grad_bias[c] = 0;
         for (int part = 0; part < threads; part++) grad_bias[c] += totals[part].bias[c];
@@ -159,21 +171,22 @@ void layer_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const i
 }  // namespace
 }  // namespace mimogc
 
-#define MIMOGC_DEFINE(T, S)                                                                                         \
-    void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,              \
-                          const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w,  \
-                          const T* att, const T* u, const T* bias, T* h, T* st, T* out, T* derivative,              \
-                          int32_t threads) {                                                                        \
-        mimogc::layer<T>(num_src, num_dst, rowptr, col, parent, F, K, C, slope, x, w, att, u, bias, h, st, out,     \
-                         derivative, threads);                                                                      \
-    }                                                                                                               \
-    void mimogc_layer_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row,         \
-                               const int32_t* edge, const int32_t* rowptr, const int32_t* parent, int64_t F,        \
-                               int64_t K, int64_t C, T slope, const T* x, const T* w, const T* h, const T* att,     \
-                               const T* u, const T* st, const T* g, const T* derivative, T* grad_score, T* grad_h,  \
-                               T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads) {                  \
-        mimogc::layer_grad<T>(num_src, num_dst, colptr, row, edge, rowptr, parent, F, K, C, slope, x, w, h, att, u, \
-                              st, g, derivative, grad_score, grad_h, grad_x, grad_w, grad_att, grad_bias, threads); \
+#define MIMOGC_DEFINE(T, S)                                                                                            \
+    void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,                 \
+                          const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x, const T* w,     \
+                          const T* att, const T* offset, const T* u, const T* bias, T* h, T* st, T* out,               \
+                          T* derivative, int32_t threads) {                                                            \
+        mimogc::layer<T>(num_src, num_dst, rowptr, col, parent, F, K, C, slope, x, w, att, offset, u, bias, h, st,     \
+                         out, derivative, threads);                                                                    \
+    }                                                                                                                  \
+    void mimogc_layer_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row,            \
+                               const int32_t* edge, const int32_t* rowptr, const int32_t* parent, int64_t F,           \
+                               int64_t K, int64_t C, T slope, const T* x, const T* w, const T* h, const T* att,        \
+                               const T* u, const T* st, const T* g, const T* derivative, T* grad_score, T* grad_h,     \
+                               T* grad_x, T* grad_w, T* grad_att, T* grad_offset, T* grad_bias, int32_t threads) {     \
+        mimogc::layer_grad<T>(num_src, num_dst, colptr, row, edge, rowptr, parent, F, K, C, slope, x, w, h, att, u,    \
+                              st, g, derivative, grad_score, grad_h, grad_x, grad_w, grad_att, grad_offset, grad_bias, \
+                              threads);                                                                                \
     }
 MIMOGC_DEFINE(float, f32)
 MIMOGC_DEFINE(double, f64)

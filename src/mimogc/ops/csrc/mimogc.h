@@ -60,21 +60,22 @@ MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_
     MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,    \
                                       int32_t threads);                                                                \
     /* The paper's layer from num_src rows to num_dst: h [num_src, K, C] = x w' from x [num_src, F] and w [KC, F], */  \
-    /* where x is not null; else h is given. Then st [num_src, 2K], the scores with att [2K, KC], and */               \
-    /* mimogc_tanh_sum plus bias [C]; u and bias may be null. The score s of target i is that of row parent[i], */     \
+    /* where x is not null; else h is given. Then st [num_src, 2K], the scores with att [2K, KC], offset [K] added */  \
+    /* to the first K, and mimogc_tanh_sum plus bias [C]; offset, u and bias may be null. The score s of target i */   \
+    /* is that of row parent[i], */                                                                                    \
     /* or of row i without parent. With derivative [num_dst, C], out is GELU of that and derivative its slope. */      \
     /* With x, F and KC are at least 32. */                                                                            \
     MIMOGC_API void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,      \
                                      const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,      \
-                                     const T* w, const T* att, const T* u, const T* bias, T* h, T* st, T* out,         \
-                                     T* derivative, int32_t threads);                                                  \
+                                     const T* w, const T* att, const T* offset, const T* u, const T* bias, T* h,       \
+                                     T* st, T* out, T* derivative, int32_t threads);                                   \
     /* Its gradients from g [num_dst, C]; grad_score [E, K] is that to u. grad_score, grad_h (that to h), grad_x, */   \
-    /* grad_w and grad_bias may be null; without x grad_x and grad_w are. */                                           \
+    /* grad_w, grad_offset and grad_bias may be null; without x grad_x and grad_w are. */                              \
     MIMOGC_API void mimogc_layer_grad_##S(                                                                             \
         int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
         const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,            \
         const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* grad_score, \
-        T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_bias, int32_t threads);                                  \
+        T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_offset, T* grad_bias, int32_t threads);                  \
     /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
     MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
                                            int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \

@@ -1,0 +1,153 @@
+"""How layers start: one pass over an input after which every layer of LMGC gives outputs of unit scale."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from mimogc.nn.bonds import BondConv
+from mimogc.nn.coefficients import LMGC, Coefficients
+from mimogc.nn.coefficients.attention import CLOSE
+from mimogc.nn.conv import LMGConv
+
+Layer = LMGConv | BondConv
+
+
+def calibrate(
+    model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = LMGC, **named: Any
+) -> dict[str, float]:
+    """Scale the layers of a model, one after another, until the output of each has unit scale on these inputs.
+
+    One pass of ``model(*inputs)``, without dropout and without gradients. The score vectors of a layer are scaled until
+    its scores are small beside its offsets, whatever the scale of the features. Then its W^(k) are multiplied by one
+    number and the score vectors divided by it, so that the coefficients stay as they are and the output has a root mean
+    square of one, before bias, activation and whatever the model does with it (a residual connection, a learnt factor).
+    To be called once, before training, with an input that is typical: the whole graph, or a batch.
+
+    It draws no random numbers, and a second call changes nothing. Where torch.distributed runs, every process calls it,
+    rank 0 computes on its inputs, and all get its result.
+
+    Args:
+        model: any module that contains `LMGConv` layers; also one wrapped by DistributedDataParallel.
+        inputs: what the model is called with, and `named` by name.
+        only: the layers with these coefficients are scaled: `LMGC` (also its form `Eq12`), or `Coefficients` for all.
+
+    Returns:
+        The factor of every layer, by its name in the model; nothing on the ranks other than 0.
+
+    Raises:
+        ValueError: the model has no such layer, or the output of one is zero or not finite; it is then as before.
+    """
+    if isinstance(model, DistributedDataParallel):
+        model = model.module
+    layers = _layers(model, only)
+    if not layers:
+        raise ValueError(
+            f"model: expected one with LMGConv layers of {only.__name__} coefficients, got {type(model).__name__}"
+        )
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return _calibrated(model, layers, inputs, named)
+    factors: dict[str, float] = {}
+    error: list[str | None] = [None]
+    if distributed.get_rank() == 0:
+        try:
+            factors = _calibrated(model, layers, inputs, named)
+        except Exception as problem:  # the other ranks wait: they have to hear of it
+            error = [f"{type(problem).__name__}: {problem}"]
+            distributed.broadcast_object_list(error, src=0)
+            raise
+    if distributed.get_rank() == 0:
+        distributed.broadcast_object_list(error, src=0)
+    else:
+        distributed.broadcast_object_list(error, src=0)
+        if error[0] is not None:
+            raise ValueError(f"calibrate failed on rank 0: {error[0]}")
+    for layer in layers.values():
+        for parameter in layer.parameters():
+            distributed.broadcast(parameter.data, 0)
+    return factors
+
+
+def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer]:
+    """The layers by name; the LMGConv inside a BondConv belongs to that."""
+    found: dict[str, Layer] = {}
+    inside: set[torch.nn.Module] = set()
+    for name, module in model.named_modules():
+        conv = module.conv if isinstance(module, BondConv) else module
+        if not isinstance(conv, LMGConv) or module in inside or not isinstance(conv.coefficients, only):
+            continue
+        if isinstance(module, BondConv):
+            inside.add(conv)
+        found[name] = module
+    return found
+
+
+def _calibrated(
+    model: torch.nn.Module, layers: dict[str, Layer], inputs: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, float]:
+    factors: dict[str, float] = {}
+    before: dict[str, dict[str, Tensor]] = {}
+
+    def hook(name: str) -> Any:
+        def scale(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if name in factors:  # a layer that is called more than once is scaled at its first call
+                return
+            before[name] = {key: value.clone() for key, value in layer.state_dict().items()}
+            layer.calibrate_scores(*args, **kwargs)
+            factor = _factor(name, layer.linear(*args, **kwargs))
+            if abs(factor - 1) > CLOSE:
+                layer.rescale(factor)
+            factors[name] = factor
+
+        return scale
+
+    handles = [
+        layer.register_forward_pre_hook(hook(name), with_kwargs=True) for name, layer in layers.items()
+    ]
+    try:
+        with torch.no_grad(), _evaluating(model):
+            model(*inputs, **named)
+    except BaseException:
+        for name, state in before.items():
+            layers[name].load_state_dict(state)
+        raise
+    finally:
+        for handle in handles:
+            handle.remove()
+    unused = [name for name in layers if name not in factors]
+    if unused:
+        warnings.warn(
+            f"calibrate: the model did not call {', '.join(unused)} on these inputs; not scaled", stacklevel=3
+        )
+    return factors
+
+
+def _factor(name: str, out: Tensor) -> float:
+    """One over the root mean square of a layer's output."""
+    if not out.numel():
+        raise ValueError(f"inputs: expected an input with nodes, got none in layer {name!r}")
+    scale = float(out.double().square().mean().sqrt())
+    if not math.isfinite(scale):
+        raise ValueError(
+            f"inputs: the output of layer {name!r} is not finite, and cannot be brought to unit scale"
+        )
+    if scale == 0.0:
+        raise ValueError(f"inputs: the output of layer {name!r} is zero, and cannot be brought to unit scale")
+    return 1.0 / scale
+
+
+@contextmanager
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, and every module in its own mode again afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
