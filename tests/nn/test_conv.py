@@ -10,7 +10,7 @@ from torch_geometric.utils import to_torch_csc_tensor
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph, testing
-from mimogc.nn import LMGConv
+from mimogc.nn import LMGConv, chain
 from mimogc.nn.coefficients import ACM, BY_NAME, GATv2
 
 NAMES = list(BY_NAME)
@@ -203,14 +203,6 @@ def test_activated_output(name, combine):
         testing.assert_pairwise(layer, x, edge_index)
 
 
-def test_a_layer_from_before_activations_has_none():
-    x, edge_index = _case()
-    layer = _layer("lmgc")
-    expected = layer(x, edge_index)
-    del layer.act
-    assert torch.equal(layer(x, edge_index), expected)
-
-
 TABLE_OPTIONS = [{}, {"act": "gelu"}, {"bias": False}, {"add_self_loops": False}, {"combine": "mean"}]
 
 
@@ -233,8 +225,8 @@ def test_nodes_that_share_the_rows_of_a_table(name, options, dtype):
         second = torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs, allow_unused=True)
         return [*by_kernel, *by_columns, *first, *second]
 
-    out, expected = layer.from_table(table, index, graph), layer(table[index], graph)
-    torch.testing.assert_close(layer.from_table(table, index, edge_index), out)
+    out, expected = chain([layer], table, graph, index), layer(table[index], graph)
+    torch.testing.assert_close(chain([layer], table, edge_index, index), out)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-9
     for one, other in zip([out, *derivatives(out)], [expected, *derivatives(expected)], strict=True):
         if other is not None:
@@ -246,7 +238,7 @@ def test_a_table_does_not_hide_the_layer_from_hooks():
     _, edge_index = _case()
     layer, table, index = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64), torch.arange(12) % 3
     table.requires_grad_()
-    expected, seen = layer.from_table(table, index, edge_index), []
+    expected, seen = chain([layer], table, edge_index, index), []
 
     def look(*arguments):
         seen.append(arguments)
@@ -255,7 +247,7 @@ def test_a_table_does_not_hide_the_layer_from_hooks():
     for register in (layer.register_forward_hook, layer.register_full_backward_hook, everywhere):
         seen.clear()
         handle = register(look)
-        out = layer.from_table(table, index, edge_index)
+        out = chain([layer], table, edge_index, index)
         torch.testing.assert_close(out, expected)
         out.sum().backward()
         assert seen, register
@@ -269,7 +261,7 @@ def test_a_table_does_not_hide_a_forward_of_ones_own():
 
     _, edge_index = _case()
     layer, table, index = Doubled(5, 6), torch.randn(3, 5), torch.arange(12) % 3
-    torch.testing.assert_close(layer.from_table(table, index, edge_index), layer(table[index], edge_index))
+    torch.testing.assert_close(chain([layer], table, edge_index, index), layer(table[index], edge_index))
 
 
 @pytest.mark.parametrize(
@@ -295,7 +287,7 @@ def test_bad_indices_into_a_table_are_named(index, error, message):
     _, edge_index = _case()
     layer, table = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64)
     with pytest.raises(error, match=message):
-        layer.from_table(table, index, edge_index)
+        chain([layer], table, edge_index, index)
 
 
 def test_dropout_of_coefficients():
@@ -367,7 +359,7 @@ def test_reset_parameters_starts_again():
 def test_state_dict_and_repr():
     layer = LMGConv(5, 6)
     assert repr(layer) == "LMGConv(5, 6, heads=4, coefficients=LMGC)"
-    assert list(layer.state_dict()) == ["bias", "coefficients.att", "lin.weight"]
+    assert list(layer.state_dict()) == ["bias", "coefficients.att", "coefficients.offset", "lin.weight"]
     assert layer.lin.weight.shape == (24, 5)
     other = LMGConv(5, 6)
     other.load_state_dict(layer.state_dict())

@@ -19,6 +19,7 @@ from mimogc.nn.conv import LMGConv
 from mimogc.nn.features import Encoder, LaplacianEncoder, SparseFeatures
 from mimogc.nn.models import (
     BOND_METHODS,
+    LMGC_METHODS,
     METHODS,
     GraphRegressor,
     NodeClassifier,
@@ -66,8 +67,13 @@ class TestNodeClassifier:
         model = NodeClassifier(7, 6, 3, method).eval()
         x = torch.randn(12, 7)
         h = F.relu(x @ model.encoder.weight + model.encoder.bias)
-        for layer in model.layers:
-            h = F.relu(layer(h, graph) + h)
+        if model.gains is not None:
+            assert model.gains.tolist() == [0, 0]
+            torch.nn.init.normal_(model.gains)
+        gains = [1, 1] if model.gains is None else model.gains
+        assert (model.gains is None) == (method not in LMGC_METHODS)
+        for layer, gain in zip(model.layers, gains, strict=True):
+            h = F.relu(gain * layer(h, graph) + h)
         expected = h @ model.decoder.weight.t() + model.decoder.bias
         torch.testing.assert_close(model(x, graph), expected)
         assert len(model.layers) == 2
@@ -89,7 +95,7 @@ class TestNodeClassifier:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_every_parameter_learns(self, graph: Graph, method: str) -> None:
-        model = NodeClassifier(7, 6, 3, method)
+        model = NodeClassifier(7, 6, 3, method, gain=0.5)
         model(torch.randn(12, 7), graph).square().sum().backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, name
@@ -98,8 +104,13 @@ class TestNodeClassifier:
     def test_only_the_mlp_ignores_the_graph(self, graph: Graph) -> None:
         x, empty = torch.randn(12, 7), Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 12)
         for method in METHODS:
-            model = NodeClassifier(7, 6, 3, method).eval()
+            model = NodeClassifier(7, 6, 3, method, gain=None).eval()
             assert torch.equal(model(x, graph), model(x, empty)) is (method == "mlp"), method
+
+    @pytest.mark.parametrize("gain", ["zero", float("nan"), [0.0]])
+    def test_a_gain_that_is_none(self, gain: object) -> None:
+        with pytest.raises(ValueError, match="gain: expected a finite number, 'auto' or None, got"):
+            NodeClassifier(7, 6, 3, gain=gain)
 
     def test_options_reach_the_layers(self, graph: Graph) -> None:
         model = NodeClassifier(7, 6, 3, "lmgc", layers=3, heads=2, add_self_loops=False)
@@ -209,10 +220,22 @@ class TestGraphRegressor:
             first = GraphRegressor(45, method, 10, residual=True).eval()(batch)
         assert first.abs().max() < 1000
         torch.manual_seed(0)
-        plain = GraphRegressor(6, "lmgc", 1)
+        plain = GraphRegressor(6, "gatv2", 1)
         torch.manual_seed(0)
-        residual = GraphRegressor(6, "lmgc", 1, residual=True)
+        residual = GraphRegressor(6, "gatv2", 1, residual=True)
         torch.testing.assert_close(4 * residual.layers[0].lin.weight, plain.layers[0].lin.weight)
+
+    @pytest.mark.parametrize("learnt", [False, True])
+    def test_the_gain_of_a_branch(self, learnt: bool) -> None:
+        torch.manual_seed(0)
+        batch = batch_of([5, 3, 9])
+        model = GraphRegressor(12, "lmgc", 3, residual=True, gain=0.3, learn_gain=learnt)
+        h = model.embedding.weight[batch.atom]
+        for layer in model.layers:
+            h = h + 0.3 * layer(h, batch.graph)
+        pooled = torch.stack([h[batch.ptr[b] : batch.ptr[b + 1]].sum(0) for b in range(3)])
+        torch.testing.assert_close(model(batch), model.last(F.gelu(model.hidden(pooled))).flatten())
+        assert (model.gains is not None) == learnt
 
     def test_deep_fagcn_starts_at_nothing(self, datasets: Path) -> None:
         """What the notes on Table 2 say of the paper's FAGCN; not so with residual connections, nor of the others."""
@@ -248,7 +271,7 @@ class TestGraphRegressor:
             GraphRegressor(16, encoding="pe")
         with pytest.raises(ValueError, match="channels: expected more than the 8"):
             GraphRegressor(8, encoding="lappe")
-        with pytest.raises(ValueError, match="edge features need one of lmgc, gatv2, fagcn, got 'gin'"):
+        with pytest.raises(ValueError, match="edge features need one of lmgc, eq12, gatv2, fagcn, got 'gin'"):
             GraphRegressor(8, "gin", bonds=True)
         with pytest.raises(ValueError, match=r"batch\.encoding"):
             GraphRegressor(16, encoding="lappe")(replace(batch_of([4]), encoding=None))

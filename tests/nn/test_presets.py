@@ -66,12 +66,12 @@ def test_gatv2(graph, dtype, combine, share_weights):
     options = {"heads": 3, "concat": combine == "concat", "share_weights": share_weights}
     other = GATv2Conv(5, 6, **options).to(dtype)
     for lin in (other.lin_l, other.lin_r):
-        torch.nn.init.zeros_(lin.bias)
-    coefficients = GATv2(5, 6, heads=3, share_weights=share_weights)
-    layer = LMGConv(5, 6, coefficients=coefficients, combine=combine).to(dtype)
-    layer.lin.weight.data.copy_(other.lin_l.weight)
+        torch.nn.init.normal_(lin.bias)
+    coefficients = GATv2(5, 6, heads=3, share_weights=share_weights, affine=True)
+    layer = LMGConv(5, 6, coefficients=coefficients, combine=combine, affine=True).to(dtype)
+    layer.lin.load_state_dict(other.lin_l.state_dict())
     if not share_weights:
-        layer.coefficients.lin_target.weight.data.copy_(other.lin_r.weight)
+        layer.coefficients.lin_target.load_state_dict(other.lin_r.state_dict())
     layer.coefficients.att.data.copy_(other.att)
     _check(layer, other, graph, dtype)
 
@@ -156,17 +156,23 @@ def test_sheaf_is_its_dense_transport(graph, dtype, stalk):
     torch.testing.assert_close(layer(x, edge_index), expected.flatten(1), rtol=1e-4, atol=1e-5)
 
 
-def test_lmgc_is_equation_12(graph, dtype):
+@pytest.mark.parametrize("name", ["eq12", "lmgc"])
+def test_equation_12_and_the_gate(graph, dtype, name):
     nodes, edge_index = graph
     x = _x(nodes, 5, dtype)
-    layer = LMGConv(5, 6, heads=3, add_self_loops=False, bias=False).to(dtype)
+    layer = LMGConv(5, 6, heads=3, coefficients=name, add_self_loops=False, bias=False).to(dtype)
     weights = layer.lin.weight.view(3, 6, 5)
+    offset = 0
+    if name == "lmgc":
+        offset = layer.coefficients.offset
+        torch.testing.assert_close(torch.tanh(offset), torch.tensor([0.5, -0.5, 0.5], dtype=dtype))
+        torch.nn.init.normal_(offset)
     # v_k as the paper has it: 2·K·c long, the part of node i before that of node j
     v = torch.cat([layer.coefficients.att[:3], layer.coefficients.att[3:]], dim=1)
     expected = torch.zeros(nodes, 6, dtype=dtype)
     for j, i in edge_index.t().tolist():
         both = torch.cat([weight @ x[i] for weight in weights] + [weight @ x[j] for weight in weights])
-        alpha = torch.tanh(v @ torch.nn.functional.leaky_relu(both, 0.2))
+        alpha = torch.tanh(offset + v @ torch.nn.functional.leaky_relu(both, 0.2))
         expected[i] += sum(alpha[k] * weights[k] @ x[j] for k in range(3))
     torch.testing.assert_close(layer(x, edge_index), expected, rtol=1e-4, atol=1e-5)
 

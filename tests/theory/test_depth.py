@@ -55,14 +55,14 @@ def test_gaussian_weights_collapse_faster_by_the_digamma_term(graph):
     assert predicted < collapse_rate(values) - 0.15  # so the two predictions are told apart
 
 
-def test_acm_collapses_and_lmgc_does_not(graph):
+def test_acm_collapses_and_equation_12_does_not(graph):
     width, depth = 8, 256
     for seed in range(3):
         acm = distances(graph, random_layers("acm", width), width, depth, seed)
-        lmgc = distances(graph, random_layers("lmgc", width), width, depth, seed)
+        lmgc = distances(graph, random_layers("eq12", width), width, depth, seed)
         assert acm[-1] < 1e-4
         assert lmgc[-1] > 0.02
-    one = distances(graph, random_layers("lmgc", width, heads=1), width, depth, 0)
+    one = distances(graph, random_layers("eq12", width, heads=1), width, depth, 0)
     assert one[-1] < 1e-10
 
 

@@ -1,6 +1,7 @@
 """The two models of the paper's experiments, one backbone for every method."""
 
 import math
+from collections.abc import Iterable
 from typing import Protocol
 
 import torch
@@ -205,6 +206,8 @@ class GraphRegressor(torch.nn.Module):
             convolution(method, channels, heads, residual, bonds=bonds, act=None if batch_norm else "gelu")
             for _ in range(layers)
         )
+        if residual and method not in LMGC_METHODS:
+            _start_as_mean(self.layers)
         self.gain = gain
         self.gains = torch.nn.Parameter(torch.full((layers,), gain)) if learn_gain and residual else None
         self.norms = torch.nn.ModuleList(
@@ -263,6 +266,18 @@ class GraphRegressor(torch.nn.Module):
         if isinstance(self.encoder, LaplacianEncoder):
             return torch.cat([h, self.encoder(batch.encoding, batch.owner, batch.num_graphs)], dim=1)
         return torch.cat([h, self.encoder(batch.encoding)], dim=1)
+
+
+def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
+    """Divide the initial W^(k) by K, so that the sum over the graphs starts at the scale of their mean.
+
+    For the baselines, which are not calibrated: added to their inputs, sums of K graphs would grow from layer to layer.
+    """
+    with torch.no_grad():
+        for layer in layers:
+            conv = layer.conv if isinstance(layer, BondConv) else layer
+            if isinstance(conv, LMGConv):
+                conv.lin.weight.div_(conv.heads)
 
 
 def _gain(gain: float | str | None, auto: float | None) -> float | None:

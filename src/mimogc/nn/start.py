@@ -58,15 +58,11 @@ def calibrate(
         try:
             factors = _calibrated(model, layers, inputs, named)
         except Exception as problem:  # the other ranks wait: they have to hear of it
-            error = [f"{type(problem).__name__}: {problem}"]
-            distributed.broadcast_object_list(error, src=0)
+            distributed.broadcast_object_list([f"{type(problem).__name__}: {problem}"], src=0)
             raise
-    if distributed.get_rank() == 0:
-        distributed.broadcast_object_list(error, src=0)
-    else:
-        distributed.broadcast_object_list(error, src=0)
-        if error[0] is not None:
-            raise ValueError(f"calibrate failed on rank 0: {error[0]}")
+    distributed.broadcast_object_list(error, src=0)
+    if error[0] is not None:
+        raise ValueError(f"calibrate failed on rank 0: {error[0]}")
     for layer in layers.values():
         for parameter in layer.parameters():
             distributed.broadcast(parameter.data, 0)
@@ -97,6 +93,7 @@ def _calibrated(
         def scale(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if name in factors:  # a layer that is called more than once is scaled at its first call
                 return
+            layer.linear(*args, **kwargs)  # after which a lazy layer knows its sizes
             before[name] = {key: value.clone() for key, value in layer.state_dict().items()}
             layer.calibrate_scores(*args, **kwargs)
             factor = _factor(name, layer.linear(*args, **kwargs))
