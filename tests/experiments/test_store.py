@@ -155,7 +155,7 @@ def foreign(path: Path) -> None:
 
 def newer(path: Path) -> None:
     Store(path, write=True).close()
-    sqlite3.connect(path).execute("PRAGMA user_version = 2")
+    sqlite3.connect(path).execute("PRAGMA user_version = 3")
 
 
 def corrupt(path: Path) -> None:
@@ -172,7 +172,7 @@ def truncated(path: Path) -> None:
     ("spoil", "message"),
     [
         (foreign, "of another program"),
-        (newer, "has format 2; this version of mimogc knows format 1"),
+        (newer, "has format 3; this version of mimogc knows format 2"),
         (corrupt, "not a database"),
         (truncated, "malformed"),
     ],
@@ -202,3 +202,51 @@ def test_an_empty_file_is_an_empty_store(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(write: bool) -> None:
     with pytest.raises(StoreError, match=r"/proc/runs.db"):
         Store("/proc/runs.db", write=write)
+
+
+def old_store(path: Path) -> list[Record]:
+    """A file of format 1 with runs in which "lmgc" is the paper's equation 12; gives what should be read now."""
+    runs = [
+        Run(study, "texas", method, "residual", hparams(lr=0.01), split, 0)
+        for study in ("heterophilic", "zinc12k", "universality", "module:STUDY")
+        for method in ("lmgc", "gin")
+        for split in range(3)
+    ]
+    written = [replace(record(), run=run) for run in runs]
+    lost = replace(failed(), run=replace(runs[0], seed=9))
+    with Store(path, write=True) as store:
+        store.add([*written, lost])
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+    renamed = {"heterophilic": "eq12", "zinc12k": "eq12"}
+    return [
+        replace(one, run=replace(one.run, method=renamed.get(one.run.study, "lmgc")))
+        if one.run.method == "lmgc"
+        else one
+        for one in written
+    ]
+
+
+def test_a_store_from_before_the_offset_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    expected = old_store(path)
+    with Store(path) as reader:
+        assert reader.records() == expected
+        assert reader.failures()[0].run.method == "eq12"
+    with Store(path, write=True) as writer:
+        assert writer.records() == expected
+        new = replace(
+            record(), run=Run("heterophilic", "texas", "lmgc", "residual", hparams(lr=0.01, start="x"), 0, 0)
+        )
+        writer.add([new])
+        writer.add(
+            [replace(record(), run=replace(expected[0].run, seed=9))]
+        )  # the failed one, under its new name
+        assert not writer.failures()
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    rows = db.execute("SELECT id, method FROM runs ORDER BY finished_at, rowid").fetchall()
+    assert rows[: len(expected)] == [(one.run.id, one.run.method) for one in expected]
+    with Store(path) as reader:
+        assert reader.records()[-2] == new

@@ -21,7 +21,7 @@ from mimogc.experiments.zinc import outcome as molecule_outcome
 from mimogc.experiments.zinc_models import calibrate_regressor
 from mimogc.experiments.zinc_models import task as molecule_task
 from mimogc.nn.coefficients import FAGCN, LMGC, Coefficients
-from mimogc.nn.coefficients.attention import BETA, SCORE
+from mimogc.nn.coefficients.attention import BETA
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.models import GraphRegressor, NodeClassifier, convolution
 from mimogc.nn.start import calibrate
@@ -42,7 +42,7 @@ class Form:
     combine: str = "sum"
     small: bool = False  # maps, scores and offsets as torch's Linear would start, as in the released code
     beta: float = BETA  # the size of the coefficients where features are zero
-    score: float = SCORE  # the size of the scores
+    scores: float = 1.0  # times the usual size of the scores
     gain: float = 1.0  # what a residual branch is multiplied by at the start
     learnt: bool = False  # whether that number is learnt
 
@@ -59,7 +59,7 @@ PLAIN = {  # ZINC12k, six layers without residual connections
     "gate-affine": Form("gate, calibrated, affine maps", affine=True),
     "gate-0.25": Form("gate, calibrated, β = ¼", beta=0.25),
     "gate-0.75": Form("gate, calibrated, β = ¾", beta=0.75),
-    "gate-scores": Form("gate, calibrated, scores × 4", score=4 * SCORE),
+    "gate-scores": Form("gate, calibrated, scores × ⅛", scores=1 / 8),
     "gin": Form("GIN", "gin", calibrated=False),
     "acm": Form("ACM", "acm", calibrated=False),
     "acm-calibrated": Form("ACM, calibrated", "acm"),
@@ -119,9 +119,9 @@ def _small_start(made: LMGConv, offset: torch.Tensor) -> None:
 
 
 def _scale_scores(model: torch.nn.Module, form: Form) -> None:
-    for module in model.modules() if form.score != SCORE else ():
-        if isinstance(module, LMGC):
-            module.rescale(SCORE / form.score)
+    for module in model.modules():
+        if isinstance(module, LMGC) and form.scores != 1.0:
+            module.rescale(1 / form.scores)
 
 
 def _gain(form: Form, layers: int) -> float:

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,8 @@ from typing import IO, Any
 from mimogc.experiments.run import Outcome, Record, Run
 
 APPLICATION_ID = 0x4D494D4F  # "MIMO": tells our file from any other SQLite file
-FORMAT = 1
+FORMAT = 2  # 1: before LMGC had an offset, see `_renamed`
+RENAMED = ("zinc12k", "zinc", "heterophilic")  # the studies in which "lmgc" was what is "eq12" now
 
 # Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds, and
 # the file is whole by itself and works on the shared file systems of clusters, where WAL does not.
@@ -70,12 +71,26 @@ class Store:
         ).fetchone()
         if tables and application != APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another program, not a store of results")
-        if tables and version != FORMAT:
+        if tables and version == 1:
+            if write:
+                self._migrate()
+        elif tables and version != FORMAT:
             raise StoreError(
                 f"{self.path} has format {version}; this version of mimogc knows format {FORMAT}"
             )
         if write and not tables:
             db.executescript(SCHEMA)
+
+    def _migrate(self) -> None:
+        """Bring a file of format 1 to this format; a kill leaves the one or the other."""
+        with self._transaction() as db:
+            for table in ("runs", "failures"):
+                for row in db.execute(f"SELECT * FROM {table}").fetchall():
+                    run = _run(row)
+                    if (row["id"], row["method"]) != (run.id, run.method):
+                        values = (run.id, run.method, row["id"])
+                        db.execute(f"UPDATE {table} SET id = ?, method = ? WHERE id = ?", values)
+            db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
         if self._db is not None:
@@ -193,16 +208,29 @@ def _number(value: float) -> float | str:
     return value if value - value == 0 else str(value)
 
 
-def _record(row: sqlite3.Row) -> Record:
-    run = Run(
+def _run(row: sqlite3.Row) -> Run:
+    hparams = json.loads(row["hparams"])
+    return Run(
         study=row["study"],
         dataset=row["dataset"],
-        method=row["method"],
+        method=_renamed(row["study"], row["method"], hparams),
         variant=row["variant"],
-        hparams=tuple(sorted(json.loads(row["hparams"]).items())),
+        hparams=tuple(sorted(hparams.items())),
         split=row["split"],
         seed=row["seed"],
     )
+
+
+def _renamed(study: str, method: str, hparams: Mapping[str, Any]) -> str:
+    """The method of a run under its present name.
+
+    In format 1 "lmgc" was the paper's equation 12, which is "eq12" now; runs of LMGC since then say how they started.
+    """
+    return "eq12" if study in RENAMED and method == "lmgc" and "start" not in hparams else method
+
+
+def _record(row: sqlite3.Row) -> Record:
+    run = _run(row)
     environment = json.loads(row["environment"])
     if "error" in row.keys():  # noqa: SIM118 (a Row is no mapping)
         return Record(run, "failed", Outcome(), environment, row["finished_at"], row["error"])

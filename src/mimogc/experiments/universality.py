@@ -65,8 +65,11 @@ def initial_layer(method: str, nodes: int, seed: int) -> Module:
             return GINLayer(CHANNELS, CHANNELS)
         if method == "mimogc":
             return MIMOConv(CHANNELS, CHANNELS, fourier_basis(problem(nodes, seed).graph), bias=False)
-        # Self-loops where a method weighs neighbours; ACM's A_sym and L_sym are those of the graph itself.
-        return LMGConv(CHANNELS, CHANNELS, coefficients=method, bias=False, add_self_loops=method != "acm")
+        # The study keeps to the paper's equation 12, which it calls lmgc. Self-loops where a method weighs neighbours;
+        # ACM's A_sym and L_sym are those of the graph itself.
+        coefficients = "eq12" if method == "lmgc" else method
+        loops = method != "acm"
+        return LMGConv(CHANNELS, CHANNELS, coefficients=coefficients, bias=False, add_self_loops=loops)
 
 
 def closed_form_error(task: Problem) -> float:

@@ -24,7 +24,8 @@ GRAPHS = {
 }
 DATASETS = ("texas", "cornell", "wisconsin")
 METHODS = {
-    "lmgc": "LMGC",
+    "eq12": "LMGC (the paper's eq. 12)",
+    "lmgc": "LMGC with offset, at its start",
     "gcn": "GCN",
     "gat": "GAT",
     "gatv2": "GATv2",
@@ -36,7 +37,7 @@ METHODS = {
     "gin": "GIN",
     "mimogc": "MIMO-GC",
 }
-FREE_HEADS = ("lmgc", "gat", "gatv2")  # the others have as many graphs as their definition says
+FREE_HEADS = ("eq12", "lmgc", "gat", "gatv2")  # the others have as many graphs as their definition says
 MIN_NODES, MAX_NODES, MAX_HEADS, MAX_DEPTH = 6, 128, 8, 128
 
 
@@ -51,7 +52,7 @@ class Choice:
     graph: str = "random"
     nodes: int = 64  # of a synthetic graph
     loops: bool = True  # whether layers add self-loops
-    method: str = "lmgc"
+    method: str = "eq12"
     heads: int = 4  # K, where the method leaves it free
     depth: int = 64
     seed: int = 0

@@ -89,10 +89,10 @@ class BondConv(torch.nn.Module):
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
         return torch.addmm(out, received.view(own.num_dst, -1), self.message)
 
-    def calibrate_scores(self, x: Tensor, graph: TypedGraph) -> None:
-        """Bring the coefficients' own parameters to the scale of this input."""
+    def calibrate_scores(self, depth: int, x: Tensor, graph: TypedGraph) -> None:
+        """Bring the coefficients' own parameters to the scale of this input, in a model of `depth` layers."""
         h = self._maps(x)
-        self.conv.coefficients.calibrate((h, h), graph.graph)
+        self.conv.coefficients.calibrate((h, h), graph.graph, depth)
 
     def rescale(self, factor: float) -> None:
         """Multiply what `linear` gives by `factor`, and leave the coefficients as they are."""

@@ -188,10 +188,12 @@ class LMGConv(MessagePassing):
         alpha = self.coefficients(sides, h, graph)
         return layout.aggregate(self.coefficients.layout, self.combine, alpha, h[0], graph)
 
-    def calibrate_scores(self, x: Tensor | Pair, edge_index: Any, edge_attr: Tensor | None = None) -> None:
-        """Bring the coefficients' own parameters to the scale of this input."""
+    def calibrate_scores(
+        self, depth: int, x: Tensor | Pair, edge_index: Any, edge_attr: Tensor | None = None
+    ) -> None:
+        """Bring the coefficients' own parameters to the scale of this input, in a model of `depth` layers."""
         sides = self._check(x)
-        self.coefficients.calibrate(self._maps(sides), self.graph(sides, edge_index, edge_attr))
+        self.coefficients.calibrate(self._maps(sides), self.graph(sides, edge_index, edge_attr), depth)
 
     def rescale(self, factor: float) -> None:
         """Multiply what `linear` gives by `factor`, and leave the coefficients as they are."""

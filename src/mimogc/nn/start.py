@@ -95,7 +95,7 @@ def _calibrated(
                 return
             layer.linear(*args, **kwargs)  # after which a lazy layer knows its sizes
             before[name] = {key: value.clone() for key, value in layer.state_dict().items()}
-            layer.calibrate_scores(*args, **kwargs)
+            layer.calibrate_scores(len(layers), *args, **kwargs)
             factor = _factor(name, layer.linear(*args, **kwargs))
             if abs(factor - 1) > CLOSE:
                 layer.rescale(factor)

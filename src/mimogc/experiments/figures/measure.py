@@ -35,7 +35,7 @@ Progress = Callable[[float], None]
 LABELS = {
     "gcn": "GCN",
     "fagcn": "FAGCN",
-    "lmgc1": "LMGC, K = 1",
+    "lmgc1": "LMGC (eq. 12), K = 1",
     "gat": "GAT, K = 4",
     "gatv2": "GATv2, K = 4",
     "acm": "ACM bank",
@@ -43,7 +43,7 @@ LABELS = {
     "gin": "GIN",
     "gated": "Gated",
     "sheaf": "Sheaf, s = 2",
-    "lmgc": "LMGC, K = 4",
+    "lmgc": "LMGC (eq. 12), K = 4",
     "mimogc": "MIMO-GC",
 }
 CHEBYSHEV_DEGREES = (2, 8, 16)
@@ -69,9 +69,10 @@ def layer_of(method: str, width: int, graph: Graph, loops: bool) -> torch.nn.Mod
     elif method == "chebyshev":
         layer = PolynomialConv(width, width, 2, "chebyshev", add_self_loops=loops, bias=False)
     elif method == "lmgc1":
-        layer = LMGConv(width, width, heads=1, add_self_loops=loops, bias=False)
-    else:
-        layer = LMGConv(width, width, coefficients=method, add_self_loops=loops, bias=False)
+        layer = LMGConv(width, width, 1, "eq12", add_self_loops=loops, bias=False)
+    else:  # lmgc is the paper's equation 12 in these figures
+        coefficients = "eq12" if method == "lmgc" else method
+        layer = LMGConv(width, width, coefficients=coefficients, add_self_loops=loops, bias=False)
     return layer.double()
 
 

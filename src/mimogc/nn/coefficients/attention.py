@@ -18,11 +18,19 @@ from mimogc.ops import pair_scores, separable_alpha
 
 # How LMGC starts; `mimogc reproduce starts` is the experiment behind the numbers.
 BETA = 0.5  # the size of the coefficients where features are zero
-SCORE = 0.05  # the root mean square of the scores beside the offsets
-DEGREE = 3.8  # edges into a node, loops among them, for which the scale holds without `calibrate`
+SCORE = 0.5  # the root mean square of the scores beside the offsets, and
+SCORES = 2.0  # that of all layers of a deep model together: beyond, gradients grow from layer to layer
+DEGREE, DEPTH = (
+    3.8,
+    20,
+)  # without `calibrate`: edges into a node, loops among them, and layers that are reckoned with
 # The root mean square of s + t for unit h, with entries of att between ±1/√(2KC): LeakyReLU leaves about half of h².
 _USUAL_SCORE = math.sqrt(0.52 / 3)
 CLOSE = 1e-3  # what is this close to its scale is left as it is: so a second calibration changes nothing
+
+
+def _score(depth: int) -> float:
+    return min(SCORE, SCORES / depth)
 
 
 def offsets(heads: int) -> Tensor:
@@ -82,17 +90,17 @@ class LMGC(Scored):
             for lin in maps:
                 bound = scale * math.sqrt(3 / lin.weight.size(1))
                 lin.weight.uniform_(-bound, bound)
-            self.att.mul_(SCORE / (_USUAL_SCORE * scale))
+            self.att.mul_(_score(DEPTH) / (_USUAL_SCORE * scale))
 
-    def calibrate(self, h: Pair, graph: Graph) -> None:
-        """Scores with a root mean square of `SCORE`, whatever the scale of the features is."""
+    def calibrate(self, h: Pair, graph: Graph, depth: int) -> None:
+        """Scores of one root mean square, whatever the scale of the features is."""
         if self.offset is None or not graph.num_edges:
             return
         s, t = self.scores(h)
         found = float(((s - self.offset)[graph.dst] + t[graph.src]).double().square().mean().sqrt())
-        if math.isfinite(found) and found > 0 and abs(SCORE / found - 1) > CLOSE:
-            with torch.no_grad():
-                self.att.mul_(SCORE / found)
+        wanted = _score(depth)
+        if math.isfinite(found) and found > 0 and abs(wanted / found - 1) > CLOSE:
+            self.rescale(found / wanted)
 
     def rescale(self, factor: float) -> None:
         with torch.no_grad():

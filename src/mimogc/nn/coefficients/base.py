@@ -69,8 +69,8 @@ class Coefficients(torch.nn.Module):
     def start(self, maps: Sequence[Linear], combine: str) -> None:
         """Set the initial weights of the layer's linear maps, which have been drawn as is usual (Glorot)."""
 
-    def calibrate(self, h: Pair, graph: Graph) -> None:
-        """Bring the own parameters to the scale of this input, for `mimogc.nn.calibrate`."""
+    def calibrate(self, h: Pair, graph: Graph, depth: int) -> None:
+        """Bring the own parameters to the scale of this input, in a model of `depth` layers, for `nn.calibrate`."""
 
     def rescale(self, factor: float) -> None:
         """Keep the coefficients as they are although h is multiplied by `factor` from now on.
