@@ -165,7 +165,7 @@ def test_equation_12_and_the_gate(graph, dtype, name):
     offset = 0
     if name == "lmgc":
         offset = layer.coefficients.offset
-        torch.testing.assert_close(torch.tanh(offset), torch.tensor([0.5, -0.5, 0.5], dtype=dtype))
+        torch.testing.assert_close(torch.tanh(offset), torch.tensor([0.25, -0.25, 0.75], dtype=dtype))
         torch.nn.init.normal_(offset)
     # v_k as the paper has it: 2·K·c long, the part of node i before that of node j
     v = torch.cat([layer.coefficients.att[:3], layer.coefficients.att[3:]], dim=1)

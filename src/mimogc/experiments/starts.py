@@ -21,7 +21,6 @@ from mimogc.experiments.zinc import outcome as molecule_outcome
 from mimogc.experiments.zinc_models import calibrate_regressor
 from mimogc.experiments.zinc_models import task as molecule_task
 from mimogc.nn.coefficients import FAGCN, LMGC, Coefficients
-from mimogc.nn.coefficients.attention import BETA
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.models import GraphRegressor, NodeClassifier, convolution
 from mimogc.nn.start import calibrate
@@ -41,7 +40,9 @@ class Form:
     affine: bool = False  # maps W x + b
     combine: str = "sum"
     small: bool = False  # maps, scores and offsets as torch's Linear would start, as in the released code
-    beta: float = BETA  # the size of the coefficients where features are zero
+    beta: float | None = (
+        None  # one size of the coefficients where features are zero; None: spread, as they are
+    )
     scores: float = 1.0  # times the usual size of the scores
     gain: float = 1.0  # what a residual branch is multiplied by at the start
     learnt: bool = False  # whether that number is learnt
@@ -58,6 +59,7 @@ PLAIN = {  # ZINC12k, six layers without residual connections
     "gate": Form("gate, calibrated"),
     "gate-affine": Form("gate, calibrated, affine maps", affine=True),
     "gate-0.25": Form("gate, calibrated, β = ¼", beta=0.25),
+    "gate-0.5": Form("gate, calibrated, β = ½", beta=0.5),
     "gate-0.75": Form("gate, calibrated, β = ¾", beta=0.75),
     "gate-scores": Form("gate, calibrated, scores × ⅛", scores=1 / 8),
     "gin": Form("GIN", "gin", calibrated=False),
@@ -102,7 +104,8 @@ def layer(form: Form, channels: int, residual: bool) -> torch.nn.Module:
     made = LMGConv(channels, channels, HEADS, form.method, form.combine, affine=form.affine)
     if isinstance(offset := getattr(made.coefficients, "offset", None), torch.Tensor):
         with torch.no_grad():
-            offset.mul_(math.atanh(form.beta) / math.atanh(BETA))
+            if form.beta is not None:
+                offset.copy_(math.atanh(form.beta) * offset.sign())
             if form.small:
                 _small_start(made, offset)
     return made

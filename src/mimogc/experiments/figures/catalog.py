@@ -84,6 +84,26 @@ def _depth_figure(dataset: str, layers: int, where: str) -> Figure:
     )
 
 
+def _scales(dataset: str, progress: Progress) -> Numbers:
+    from mimogc.experiments.figures import scales
+
+    return scales.measure(dataset, progress)
+
+
+def _scale_figure(dataset: str, where: str) -> Figure:
+    return Figure(
+        f"Scales over depth on {where}",
+        "Standard deviation of the features after up to 64 layers at the start of training, and the gradient at the "
+        "first layer relative to that at the last, from random features and a random gradient; 64 channels, "
+        "self-loops, GELU between the layers, no residual connections, no norm. The band is a factor of ten. The "
+        "paper's eq. 12 grows without bound; LMGC with its offset holds the scale that `calibrate` gives it. GATv2, "
+        "GIN and GCN are as usual.",
+        functools.partial(_scales, dataset),
+        "scales:plot",
+        dataset,
+    )
+
+
 def _fixed(numbers: Callable[[], Numbers]) -> Callable[[Progress], Numbers]:
     return lambda progress: numbers()
 
@@ -137,4 +157,7 @@ FIGURES = {
     "depth-synthetic": _depth_figure("synthetic", 128, "a connected Erdős–Rényi graph, n = 64, p = 0.1"),
     "depth-texas": _depth_figure("texas", 128, "Texas, made undirected"),
     "depth-chameleon": _depth_figure("chameleon", 64, "Chameleon, made undirected"),
+    "scale-synthetic": _scale_figure("synthetic", "a connected Erdős–Rényi graph, n = 64, p = 0.1"),
+    "scale-zinc12k": _scale_figure("zinc12k", "a batch of 32 molecules of ZINC12k"),
+    "scale-squirrel": _scale_figure("squirrel", "Squirrel"),
 }

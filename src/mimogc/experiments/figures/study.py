@@ -17,7 +17,7 @@ class Figures(Study):
     name = "figures"
     title = "Figures: filters, amplification, depth, special cases"
     methods = ("all",)
-    datasets = ("synthetic", "texas", "chameleon")
+    datasets = ("synthetic", "texas", "chameleon", "zinc12k", "squirrel")
     variants = tuple(FIGURES)
 
     def runs(self, options: Options) -> list[Run]:
@@ -39,10 +39,10 @@ class Figures(Study):
         return [(run,) for run in runs]
 
     def prepare(self, runs: Sequence[Run]) -> None:
-        from mimogc.data import load_nodes
+        from mimogc.data import load_molecules, load_nodes
 
         for dataset in dict.fromkeys(run.dataset for run in runs if run.dataset != "synthetic"):
-            load_nodes(dataset)
+            _ = load_molecules(dataset) if dataset == "zinc12k" else load_nodes(dataset)
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         outcomes = []
@@ -76,7 +76,7 @@ def _wanted(dataset: str, options: Options) -> bool:
 
 
 def _metrics(numbers: dict[str, list[float]]) -> dict[str, float]:
-    """What a table can show of a figure: the last value of each depth curve, the ranks of each amplification."""
+    """What a table can show of a figure: the last value of each curve over depth, the ranks of each amplification."""
     metrics = {}
     for key, values in numbers.items():
         if key.endswith(("effective rank", "rank-one distance")):

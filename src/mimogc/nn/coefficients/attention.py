@@ -17,13 +17,10 @@ from mimogc.nn.coefficients.base import Channels, Pair, Scored, fixed_heads, sou
 from mimogc.ops import pair_scores, separable_alpha
 
 # How LMGC starts; `mimogc reproduce starts` is the experiment behind the numbers.
-BETA = 0.5  # the size of the coefficients where features are zero
 SCORE = 0.5  # the root mean square of the scores beside the offsets, and
-SCORES = 2.0  # that of all layers of a deep model together: beyond, gradients grow from layer to layer
-DEGREE, DEPTH = (
-    3.8,
-    20,
-)  # without `calibrate`: edges into a node, loops among them, and layers that are reckoned with
+SCORES = 1.2  # that of all layers of a deep model together: beyond, gradients grow from layer to layer
+# Without `calibrate`, reckon with so many edges into a node, its loop among them, and so many layers.
+DEGREE, DEPTH = 3.8, 40
 # The root mean square of s + t for unit h, with entries of att between ±1/√(2KC): LeakyReLU leaves about half of h².
 _USUAL_SCORE = math.sqrt(0.52 / 3)
 CLOSE = 1e-3  # what is this close to its scale is left as it is: so a second calibration changes nothing
@@ -33,15 +30,22 @@ def _score(depth: int) -> float:
     return min(SCORE, SCORES / depth)
 
 
+def gates(heads: int) -> list[float]:
+    """The K coefficients where features are zero: pairs ±β, with the β of the pairs evenly spread between 0 and 1.
+
+    For K = 4 they are ¼, −¼, ¾, −¾. Equal β would make graphs of one sign equal at the start.
+    """
+    pairs = (heads + 1) // 2
+    return [(-1) ** k * (2 * (k // 2) + 1) / (2 * pairs) for k in range(heads)]
+
+
 def offsets(heads: int) -> Tensor:
-    """[K]: the offsets ± atanh(BETA), with alternating signs."""
-    signs = torch.ones(heads)
-    signs[1::2] = -1
-    return math.atanh(BETA) * signs
+    """[K]: the offsets whose tanh are the `gates`."""
+    return torch.tensor(gates(heads)).atanh()
 
 
 class LMGC(Scored):
-    r"""The paper's instantiation (equation 12) with an offset, so that each coefficient is a gate around ±½:
+    r"""The paper's instantiation (equation 12) with an offset, so that each coefficient is a gate:
     ``α_k(i,j) = tanh(b_k + v_kᵀ LeakyReLU(W¹x_i ‖ … ‖ W^K x_i ‖ W¹x_j ‖ … ‖ W^K x_j))``.
 
     LeakyReLU acts element-wise on the concatenation, so the score is a sum of one term of node i and one of
@@ -50,7 +54,7 @@ class LMGC(Scored):
 
     Without the offset the layer is quadratic in small features, which therefore fade, and its gain on large ones is
     above one, so that they grow: no constant start holds their scale. With it the layer starts as a sum over neighbours
-    with K signed maps. `Eq12` is the paper's equation without offset.
+    with K signed maps, weighted by ±¼ and ±¾ for K = 4. `Eq12` is the paper's equation without offset.
     """
 
     def __init__(
@@ -83,9 +87,9 @@ class LMGC(Scored):
     def start(self, maps: Sequence[Linear], combine: str) -> None:
         """Maps with which unit features stay at unit scale on a graph of `DEGREE`, followed by an activation."""
         graphs = {"sum": float(self.heads), "mean": 1 / self.heads, "concat": 1.0}[combine]
-        scale = math.sqrt(2 / graphs) / (
-            DEGREE * BETA
-        )  # of h: the sum has √graphs · DEGREE · BETA times that
+        beta = math.sqrt(sum(gate**2 for gate in gates(self.heads)) / self.heads)
+        # The scale of h; that of the sum is √graphs · DEGREE · beta times it.
+        scale = math.sqrt(2 / graphs) / (DEGREE * beta)
         with torch.no_grad():
             for lin in maps:
                 bound = scale * math.sqrt(3 / lin.weight.size(1))
