@@ -19,7 +19,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool
 
 from mimogc.data import DataError, load_molecules
-from mimogc.nn import LMGConv
+from mimogc.nn import LMGConv, calibrate
 
 ATOMS, BONDS = 28, 4
 
@@ -29,7 +29,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.atom = torch.nn.Embedding(ATOMS, hidden)
         self.convs = torch.nn.ModuleList(
-            LMGConv(hidden, hidden, heads=4, combine="mean", edge_dim=BONDS) for _ in range(layers)
+            LMGConv(hidden, hidden, heads=4, edge_dim=BONDS) for _ in range(layers)
         )
         self.readout = torch.nn.Sequential(
             torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1)
@@ -92,6 +92,7 @@ def main():
     model = Model(arguments.hidden, arguments.layers)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     train_loader, val_loader = DataLoader(train, 32, shuffle=True), DataLoader(val, 200)
+    calibrate(model, next(iter(DataLoader(train, 128))))  # the layers then start at unit scale on molecules
     mean = torch.cat([molecule.y for molecule in train]).mean()
     constant = torch.cat([(molecule.y - mean).abs() for molecule in val]).mean()
     print(f"{len(train)} molecules; always answering their mean: validation error {constant:.3f}")

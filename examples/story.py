@@ -159,7 +159,7 @@ def _(LMGConv, collapse_rate, decay_rate, depth_study, fourier_basis, graph, tor
     curves = {
         "GCN": depth_study(repeated("gcn"), x, graph, depth),
         "ACM": depth_study(repeated("acm"), x, graph, depth),
-        "LMGC": depth_study(repeated("lmgc"), x, graph, depth),
+        "LMGC": depth_study(repeated("eq12"), x, graph, depth),
     }
     for method, study in curves.items():
         first, last = study.effective_rank[0], study.effective_rank[-1]

@@ -149,7 +149,9 @@ def conclusion(console: Console, summary: Summary, store: Path) -> None:
     elif summary.interrupted:
         lines[0] = "interrupted: " + lines[0]
         lines.append("the same command goes on from there")
-    elif not summary.plan.missing and {run.study for run in summary.plan.runs} <= set(registry.names()):
+    elif not summary.plan.missing and {run.study for run in summary.plan.runs} <= set(registry.names()) - set(
+        registry.WITHOUT_PAGE
+    ):
         lines.append(f"see them with: mimogc report --store {store}")
     console.print("; ".join(lines), markup=False, highlight=False, soft_wrap=True)
 

@@ -18,6 +18,9 @@ MODULES = {
 }
 
 
+WITHOUT_PAGE = ("starts",)  # in the report; benchmarks/starts.py prints its tables
+
+
 def names() -> list[str]:
     """The studies of the paper."""
     return list(MODULES)
