@@ -35,10 +35,9 @@ def main() -> None:
         sys.exit(f"error: {error}")
     selected = STUDY.select(list({record.run.id: record for record in records}.values()))
     print("# How LMGC should start\n")
-    print(
-        "Forms of the layer and its start, trained alike (`mimogc reproduce starts`, `benchmarks/starts.py`). Decided on"
-    )
-    print("training and validation. Mean ± standard deviation over seeds, or standard error over splits.\n")
+    print("Forms of the layer and of its start, trained alike by `mimogc reproduce starts`; printed by")
+    print("`benchmarks/starts.py`. Decided on training and validation; the test column is for the record.")
+    print("Mean ± standard deviation over seeds, or standard error over splits.\n")
     for (dataset, variant), (title, kind, decimals) in TABLES.items():
         better = "lower" if kind == "mae" else "higher"
         print(f"## {title}\n\n{better.capitalize()} is better.\n")
