@@ -17,7 +17,9 @@ def test_the_plain_node_classifier_is_the_same_model() -> None:
     found = task("texas", False)
     data = found.data
     torch.manual_seed(0)
-    model = NodeClassifier(data.num_features, 12, data.num_classes, "lmgc", nodes.LAYERS, nodes.HEADS)
+    model = NodeClassifier(
+        data.num_features, 12, data.num_classes, "lmgc", nodes.LAYERS, nodes.HEADS, gain=None
+    )
     plain = nodes.PlainClassifier(data.num_features, 12, data.num_classes, "naive")
     assert num_parameters(plain) == num_parameters(model)
     with torch.no_grad():

@@ -23,7 +23,7 @@ def test_amplification_is_that_of_a_layer_made_from_the_seed() -> None:
     basis = fourier_basis(graph.with_self_loops())
     torch.manual_seed(3)
     x = torch.randn(16, 4).double()
-    layer = LMGConv(4, 4, heads=3, bias=False).double()
+    layer = LMGConv(4, 4, 3, "eq12", bias=False).double()
     assert torch.equal(view.diagonal, component_amplification(layer, x, graph, basis))
     assert view.operator_rank == operator_rank(layer, x, graph) == 3
     assert view.coupling == coupling(layer, x, graph, basis)
@@ -60,7 +60,7 @@ def test_depth_is_the_depth_study_of_random_layers_from_the_seed() -> None:
     view, graph = views.depth(SMALL), given_graph(SMALL)
     torch.manual_seed(3)
     start = torch.randn(16, 16).double()
-    layer = LMGConv(16, 16, bias=False).double()
+    layer = LMGConv(16, 16, coefficients="eq12", bias=False).double()
     layers = []
     for _ in range(12):
         layer.reset_parameters()
@@ -101,7 +101,7 @@ def test_multisets_are_those_of_the_theory() -> None:
     view = views.multisets(choice)
     torch.manual_seed(0)
     given = torch.randn(3, 4).double()
-    layer = LMGConv(4, 4, add_self_loops=False, bias=False).double()
+    layer = LMGConv(4, 4, coefficients="eq12", add_self_loops=False, bias=False).double()
     assert view.injectivity == check_injectivity(layer, torch.cat([given, 2 * given[:1]]), 3)
     assert view.injectivity.counterexample is None
     assert view.independence.counterexample is None
@@ -177,7 +177,7 @@ def test_a_dataset_that_is_there(datasets: Path) -> None:
     ("wrong", "expected"),
     [
         ({"graph": "star"}, "graph: expected one of random"),
-        ({"method": "sage"}, "method: expected one of lmgc"),
+        ({"method": "sage"}, "method: expected one of eq12, lmgc"),
         ({"nodes": 5}, "nodes: expected 6 to 128, got 5"),
         ({"heads": 0}, "heads: expected 1 to 8, got 0"),
         ({"depth": 129}, "depth: expected 1 to 128, got 129"),

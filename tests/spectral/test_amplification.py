@@ -68,7 +68,7 @@ def test_closed_form_agrees_with_differentiation(method, loops, graph, x):
 
 
 def test_the_definition(graph, x):
-    layer = layer_of("lmgc")
+    layer = layer_of("eq12")
     operator = layer.requires_grad_(False).operator(x, graph)
     u = fourier_basis(graph).vectors
     a = torch.zeros(4, N, N).double()

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import IO, Any
 from mimogc.experiments.run import Outcome, Record, Run
 
 APPLICATION_ID = 0x4D494D4F  # "MIMO": tells our file from any other SQLite file
-FORMAT = 2  # 1: before LMGC had an offset, see `_renamed`
+FORMAT = 2  # 1: before LMGC had an offset
 RENAMED = ("zinc12k", "zinc", "heterophilic")  # the studies in which "lmgc" was what is "eq12" now
 
 # Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds, and
@@ -49,6 +49,7 @@ class Store:
         self.path = Path(path)
         self._lock: IO[str] | None = None
         self._db: sqlite3.Connection | None = None
+        self._old = False  # whether the file has format 1
         try:
             if write:
                 self._lock = _lock(self.path)
@@ -72,6 +73,7 @@ class Store:
         if tables and application != APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another program, not a store of results")
         if tables and version == 1:
+            self._old = True
             if write:
                 self._migrate()
         elif tables and version != FORMAT:
@@ -86,11 +88,12 @@ class Store:
         with self._transaction() as db:
             for table in ("runs", "failures"):
                 for row in db.execute(f"SELECT * FROM {table}").fetchall():
-                    run = _run(row)
+                    run = _run(row, old=True)
                     if (row["id"], row["method"]) != (run.id, run.method):
                         values = (run.id, run.method, row["id"])
                         db.execute(f"UPDATE {table} SET id = ?, method = ? WHERE id = ?", values)
             db.execute(f"PRAGMA user_version = {FORMAT}")
+        self._old = False
 
     def close(self) -> None:
         if self._db is not None:
@@ -108,11 +111,11 @@ class Store:
 
     def records(self, study: str | None = None) -> list[Record]:
         """The finished runs, done or diverged, in the order they were finished."""
-        return [_record(row) for row in self._select("runs", study)]
+        return [_record(row, self._old) for row in self._select("runs", study)]
 
     def failures(self, study: str | None = None) -> list[Record]:
         """The runs that failed when they were last tried; they are tried again next time."""
-        return [_record(row) for row in self._select("failures", study)]
+        return [_record(row, self._old) for row in self._select("failures", study)]
 
     def add(self, records: Iterable[Record]) -> None:
         """Write records in one transaction: after a kill either all of them are there or none is."""
@@ -208,29 +211,22 @@ def _number(value: float) -> float | str:
     return value if value - value == 0 else str(value)
 
 
-def _run(row: sqlite3.Row) -> Run:
-    hparams = json.loads(row["hparams"])
+def _run(row: sqlite3.Row, old: bool) -> Run:
+    """The run of a row, in an `old` file under its present name: "lmgc" was equation 12 there, which is "eq12" now."""
+    renamed = old and row["study"] in RENAMED and row["method"] == "lmgc"
     return Run(
         study=row["study"],
         dataset=row["dataset"],
-        method=_renamed(row["study"], row["method"], hparams),
+        method="eq12" if renamed else row["method"],
         variant=row["variant"],
-        hparams=tuple(sorted(hparams.items())),
+        hparams=tuple(sorted(json.loads(row["hparams"]).items())),
         split=row["split"],
         seed=row["seed"],
     )
 
 
-def _renamed(study: str, method: str, hparams: Mapping[str, Any]) -> str:
-    """The method of a run under its present name.
-
-    In format 1 "lmgc" was the paper's equation 12, which is "eq12" now; runs of LMGC since then say how they started.
-    """
-    return "eq12" if study in RENAMED and method == "lmgc" and "start" not in hparams else method
-
-
-def _record(row: sqlite3.Row) -> Record:
-    run = _run(row)
+def _record(row: sqlite3.Row, old: bool) -> Record:
+    run = _run(row, old)
     environment = json.loads(row["environment"])
     if "error" in row.keys():  # noqa: SIM118 (a Row is no mapping)
         return Record(run, "failed", Outcome(), environment, row["finished_at"], row["error"])

@@ -172,7 +172,7 @@ def _remark(study: Study, cell: Cell) -> str:
 def command(study: Study, methods: Sequence[str], columns: Sequence[Column], options: Sequence[str]) -> str:
     """The command that computes these methods in these columns."""
     parts = ["mimogc", "reproduce", study.name]
-    if set(methods) != set(study.methods):
+    if set(methods) != set(study.usual.get("methods", study.methods)):
         parts += ["--methods", ",".join(methods)]
     for kind, available, wanted in (
         ("datasets", study.datasets, [column.dataset for column in columns]),

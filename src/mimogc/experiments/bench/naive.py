@@ -1,4 +1,4 @@
-"""The paper's layer as one would first write it with PyG, straight from eq. 12: the baseline for speed and memory."""
+"""The layer as one would first write it with PyG, straight from its equation: the baseline for speed and memory."""
 
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.nn import LMGConv
+from mimogc.nn.coefficients.attention import offsets
 
 
 class NaiveLMGC(MessagePassing):
@@ -23,11 +24,13 @@ class NaiveLMGC(MessagePassing):
         heads: int = 4,
         negative_slope: float = 0.2,
         bias: bool = True,
+        offset: bool = True,
     ) -> None:
         super().__init__(aggr="sum", node_dim=0)
         self.heads, self.out_channels, self.negative_slope = heads, out_channels, negative_slope
         self.lin = Linear(in_channels, heads * out_channels, bias=False, weight_initializer="glorot")
         self.att = Parameter(torch.empty(heads, 2 * heads * out_channels))
+        self.offset = Parameter(offsets(heads)) if offset else None
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         glorot(self.att)
         zeros(self.bias)
@@ -37,6 +40,8 @@ class NaiveLMGC(MessagePassing):
         """Take over the weights of the library's layer of the same size."""
         att: Any = layer.coefficients.att
         self.lin.weight.copy_(layer.lin.weight)
+        if self.offset is not None:
+            self.offset.copy_(cast(Tensor, layer.coefficients.offset))
         if self.bias is not None:
             self.bias.copy_(cast(Tensor, layer.bias))
         self.att.copy_(torch.cat(att.chunk(2), dim=1))  # targets' half, sources' half
@@ -47,5 +52,6 @@ class NaiveLMGC(MessagePassing):
 
     def message(self, h_i: Tensor, h_j: Tensor) -> Tensor:
         both = F.leaky_relu(torch.cat([h_i, h_j], dim=1), self.negative_slope)  # [E, 2·K·C]
-        alpha = torch.tanh(both @ self.att.t())
+        score = both @ self.att.t()
+        alpha = torch.tanh(score if self.offset is None else score + self.offset)
         return (alpha.unsqueeze(-1) * h_j.view(-1, self.heads, self.out_channels)).sum(1)

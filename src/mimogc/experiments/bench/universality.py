@@ -146,7 +146,7 @@ class PlainACM(MessagePassing):  # type: ignore[misc]
 
 class PlainLMGC(NaiveLMGC):
     def __init__(self) -> None:
-        super().__init__(CHANNELS, CHANNELS, bias=False)
+        super().__init__(CHANNELS, CHANNELS, bias=False, offset=False)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         edge_index, _ = add_self_loops(edge_index, num_nodes=x.size(0))
