@@ -313,7 +313,7 @@ class TestOnTexas:
             assert torch.equal(ours, theirs)
 
     def test_how_models_start_is_part_of_the_run(self, datasets: Path) -> None:
-        for method, start in (("lmgc", "calibrated"), ("eq12", "calibrated"), ("gatv2", None), ("acm", None)):
+        for method, start in (("lmgc", "calibrated"), ("eq12", None), ("gatv2", None), ("acm", None)):
             (run, *_) = runs(datasets=("texas",), methods=(method,))
             assert dict(run.hparams).get("start") == start
             assert "gain" not in dict(run.hparams)
@@ -324,7 +324,11 @@ class TestOnTexas:
                 assert layer.linear(h, task.graph).square().mean().sqrt().item() == pytest.approx(1, rel=0.01)
                 break
         (run, *_) = runs(datasets=("texas",), methods=("gin",), extras=(("gain", "0"),))
-        assert (run.variant, dict(run.hparams)["gain"]) == ("residual gain=0", 0.0)
+        assert (run.variant, dict(run.hparams)["gain"]) == ("residual gain=0.0", 0.0)
+        (usual, *_), (same, *_) = (
+            runs(datasets=("texas",), methods=("lmgc",), extras=e) for e in ((), (("gain", "0"),))
+        )
+        assert usual == same
         assert build(run)[0].gains.tolist() == [0, 0]
         (run, *_) = runs(datasets=("texas",), methods=("lmgc",), extras=(("gain", "none"),))
         assert build(run)[0].gains is None

@@ -19,7 +19,6 @@ from mimogc.nn.conv import LMGConv
 from mimogc.nn.features import Encoder, LaplacianEncoder, SparseFeatures
 from mimogc.nn.models import (
     BOND_METHODS,
-    LMGC_METHODS,
     METHODS,
     GraphRegressor,
     NodeClassifier,
@@ -71,7 +70,7 @@ class TestNodeClassifier:
             assert model.gains.tolist() == [0, 0]
             torch.nn.init.normal_(model.gains)
         gains = [1, 1] if model.gains is None else model.gains
-        assert (model.gains is None) == (method not in LMGC_METHODS)
+        assert (model.gains is None) == (method != "lmgc")
         for layer, gain in zip(model.layers, gains, strict=True):
             h = F.relu(gain * layer(h, graph) + h)
         expected = h @ model.decoder.weight.t() + model.decoder.bias
@@ -107,7 +106,7 @@ class TestNodeClassifier:
             model = NodeClassifier(7, 6, 3, method, gain=None).eval()
             assert torch.equal(model(x, graph), model(x, empty)) is (method == "mlp"), method
 
-    @pytest.mark.parametrize("gain", ["zero", float("nan"), [0.0]])
+    @pytest.mark.parametrize("gain", ["zero", float("nan"), [0.0], True])
     def test_a_gain_that_is_none(self, gain: object) -> None:
         with pytest.raises(ValueError, match="gain: expected a finite number, 'auto' or None, got"):
             NodeClassifier(7, 6, 3, gain=gain)
@@ -225,6 +224,15 @@ class TestGraphRegressor:
         residual = GraphRegressor(6, "gatv2", 1, residual=True)
         torch.testing.assert_close(4 * residual.layers[0].lin.weight, plain.layers[0].lin.weight)
 
+    def test_gains_that_do_not_fit(self) -> None:
+        assert NodeClassifier(7, 6, 3, gain=0).gains.tolist() == [0, 0]
+        assert GraphRegressor(12, "gin", 2, residual=True, gain=1, learn_gain=True).gains.tolist() == [1, 1]
+        for options in ({"gain": 0.5}, {"learn_gain": True}):
+            with pytest.raises(ValueError, match="gain: expected 1 in a model without residual connections"):
+                GraphRegressor(12, **options)
+        with pytest.raises(ValueError, match="gain: expected a finite number"):
+            GraphRegressor(12, residual=True, gain=float("nan"))
+
     @pytest.mark.parametrize("learnt", [False, True])
     def test_the_gain_of_a_branch(self, learnt: bool) -> None:
         torch.manual_seed(0)
@@ -324,6 +332,16 @@ class TestBondConv:
         typed = TypedGraph.of(plain, torch.ones(1, dtype=torch.long), 4, torch.float32)
         with pytest.raises(ValueError, match="graph: expected one with self-loops"):
             BondConv(3, 4, 4)(torch.randn(5, 3), typed)
+        layer = BondConv(3, 4, 4, add_self_loops=False)
+        for x, error, message in (
+            (torch.randn(5, 3).double(), TypeError, "x: expected torch.float32"),
+            (torch.randn(5, 2), ValueError, r"x: expected shape \[N, 3\]"),
+            (torch.randn(4, 3), ValueError, "x: expected 5 rows"),
+        ):
+            with pytest.raises(error, match=message):
+                layer(x, typed)
+        with pytest.raises(TypeError, match="graph: expected a TypedGraph, got Graph"):
+            layer(torch.randn(5, 3), plain)
 
 
 def builders() -> dict[str, Callable[[int], torch.nn.Module]]:

@@ -214,12 +214,14 @@ CHANGES = {
     "other columns of W": (_replace("lin.weight", torch.zeros(256, 32)), ValueError, r"weight: expected shape"),
     "flat W": (_replace("lin.weight", torch.zeros(256 * 64)), ValueError, r"lin.weight: expected shape"),
     "W of another type": (_replace("lin.weight", torch.zeros(256, 64).double()), TypeError, "expected torch.float64"),
-    "fewer columns of att": (_replace("coefficients.att", torch.zeros(8, 64)), ValueError, r"att: expected shape \[2K"),
+    "fewer columns of att": (_replace("coefficients.att", torch.zeros(8, 64)), ValueError, r"att: expected shape \[8"),
     "fewer rows of att": (_replace("coefficients.att", torch.zeros(6, 256)), ValueError, r"att: expected shape"),
     "odd rows of att": (_replace("coefficients.att", torch.zeros(7, 256)), ValueError, r"att: expected shape"),
     "att elsewhere": (_replace("coefficients.att", torch.zeros(8, 256, device="meta")), ValueError, "att: .* device"),
     "longer offset": (_replace("coefficients.offset", torch.zeros(8)), ValueError, r"offset: expected shape \[4\]"),
     "offset of another type": (_replace("coefficients.offset", torch.zeros(4).double()), TypeError, "offset: expected"),
+    "sparse att": (_replace("coefficients.att", torch.zeros(8, 256).to_sparse()), TypeError, "att: expected a dense"),
+    "no att": (lambda conv: setattr(conv.coefficients, "att", None), ValueError, r"att: expected shape .* got None"),
     "flat att": (_replace("coefficients.att", torch.zeros(8 * 256)), ValueError, r"att: expected shape"),
 }  # fmt: skip
 
@@ -257,3 +259,17 @@ def test_replaced_parameters_that_fit_are_used():
     expected = conv(x, graph)
     _replace("lin.weight", transposed)(conv)
     torch.testing.assert_close(conv(x, graph), expected)
+
+
+def test_coefficients_put_in_the_place_of_others_decide():
+    conv, x = LMGConv(64, 64, combine="mean"), torch.randn(12, 64)
+    conv.coefficients, conv.lin.weight = LMGC(64, 64, 2), torch.nn.Parameter(0.1 * torch.randn(128, 64))
+    graph = Graph.from_edge_index(random_edges(12, 40), 12)
+    torch.testing.assert_close(conv(x, graph), conv(x, graph, return_attention_weights=True)[0])
+
+
+def test_a_saved_layer_without_offset_is_named():
+    state = LMGConv(5, 6, coefficients="eq12").state_dict()
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match="build the layer with coefficients='eq12'"):
+            LMGConv(5, 6).load_state_dict(state, strict=strict)

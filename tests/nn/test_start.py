@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.multiprocessing
+import torch.nn.utils.prune
 from torch.nn import functional as F
 
 import calibrate_process
@@ -84,6 +85,23 @@ class TestStartWithoutData:
         )
         assert float(lazy.coefficients.att.detach().std()) == pytest.approx(
             float(known.coefficients.att.detach().std()), rel=0.1
+        )
+
+    def test_shared_coefficients_start_once(self):
+        coefficients = LMGC(8, 16)
+        first, second = LMGConv(-1, 16, coefficients=coefficients), LMGConv(-1, 16, coefficients=coefficients)
+        x, graph = torch.randn(30, 8), erdos_renyi(30, 4)
+        first(x, graph)
+        before = _rms(coefficients.att.detach())
+        second(x, graph)
+        assert _rms(coefficients.att.detach()) == pytest.approx(before, rel=0.1)
+        lazy, known = BondConv(-1, 16, 4), BondConv(8, 16, 4)
+        typed = TypedGraph.of(
+            graph.with_self_loops(), torch.zeros(graph.with_self_loops().num_edges).long(), 4, x.dtype
+        )
+        lazy(x, typed)
+        assert _rms(lazy.conv.lin.weight.detach()) == pytest.approx(
+            _rms(known.conv.lin.weight.detach()), rel=0.1
         )
 
     def test_lazy_pairs(self):
@@ -303,6 +321,50 @@ class TestCalibrate:
         layer = LMGConv((-1, -1), 8, edge_dim=3, add_self_loops=False)
         calibrate(layer, (source, target), edges, edge_attr=attributes)
         assert _rms(layer((source, target), edges, attributes)) == pytest.approx(1, rel=2e-3)
+
+    @pytest.mark.parametrize("change", ["orthogonal", "weight_norm", "pruned", "own"])
+    def test_a_layer_that_does_not_follow_its_weights_is_named(self, change):
+        class Own(Coefficients):
+            def forward(self, x, h, graph):
+                return torch.tanh(h[0].mean(-1))[graph.src]
+
+        layer, x, graph = LMGConv(16, 16), torch.randn(NODES, 16), erdos_renyi(NODES, 5)
+        if change == "orthogonal":
+            torch.nn.utils.parametrizations.orthogonal(layer.lin, "weight")
+        elif change == "weight_norm":
+            torch.nn.utils.parametrizations.weight_norm(layer.coefficients, "att")
+        elif change == "pruned":
+            torch.nn.utils.prune.l1_unstructured(layer.coefficients, "att", 0.5)
+        else:
+            layer = LMGConv(16, 16, coefficients=Own(4))
+        before = layer(x, graph)
+        with pytest.raises(ValueError, match=r"does not follow its weights|has a parametrization"):
+            calibrate(layer, 5 * x, graph, only=Coefficients)
+        torch.testing.assert_close(layer(x, graph), before)
+
+    def test_shared_parameters_and_wrong_arguments(self):
+        model, x, graph = case(2)
+        model.layers[1].lin = model.layers[0].lin
+        with pytest.raises(ValueError, match=r"layers 'layers\.0' and 'layers\.1' share a parameter"):
+            calibrate(model, x, graph)
+        for only in ("gcn", (LMGC,)):
+            with pytest.raises(TypeError, match="only: expected a class of coefficients"):
+                calibrate(case(1)[0], x, graph, only=only)
+        with pytest.raises(TypeError, match="model: expected a module, got list"):
+            calibrate([LMGConv(3, 3)], x, graph)
+
+    def test_a_model_that_asks_for_attention_weights(self):
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = LMGConv(16, 16)
+
+            def forward(self, x, graph):
+                return self.conv(x, graph, return_attention_weights=True)[0]
+
+        model, x, graph = Model(), torch.randn(NODES, 16), erdos_renyi(NODES, 5)
+        calibrate(model, x, graph)
+        assert _rms(model(x, graph)) == pytest.approx(1, rel=2e-3)
 
     def test_bonds(self):
         torch.manual_seed(0)

@@ -31,7 +31,7 @@ from mimogc.experiments.study import (
     able,
 )
 from mimogc.experiments.zinc_models import CALIBRATED
-from mimogc.nn.models import LMGC_METHODS, METHODS, SUMMED, NodeClassifier
+from mimogc.nn.models import METHODS, SUMMED, NodeClassifier
 from mimogc.nn.start import calibrate
 from mimogc.nn.width import fit_width, num_parameters
 
@@ -94,20 +94,20 @@ def build(run: Run) -> tuple[NodeClassifier, Task]:
         combine,
         None if gain == "none" else gain,
     )
-    if run.method in LMGC_METHODS:
+    if run.method == "lmgc":
         calibrate(model, found.x, found.graph)
     return model, found
 
 
-def _checked_gain(text: str) -> float | str:
-    """A number, or none."""
+def _checked_gain(text: str, method: str) -> float | str:
+    """A number, none or auto, which stands for what is usual for the method."""
     try:
-        value = text if text == "none" else float(text)
+        value = text if text in ("auto", "none") else float(text)
     except ValueError:
         value = math.nan
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"--gain must be a number, auto or none; got {text!r}")
-    return value
+    return "auto" if value == (0.0 if method == "lmgc" else "none") else value
 
 
 class Heterophilic(Study):
@@ -210,15 +210,15 @@ class Heterophilic(Study):
                 raise UsageError(f"--{name} must be at least 1; got {extras[name]}")
         if options.quick:
             extras["epochs"] = min(int(extras["epochs"]), QUICK_EPOCHS)
+        gain = _checked_gain(str(extras.pop("gain")), method)
+        if gain != self.extras["gain"]:
+            extras["gain"] = gain
         unusual = [
             name if extras[name] is True else f"{name}={extras[name]}"
             for name in ("layers", "heads", "undirected", "no_self_loops", "budget", "gain")
-            if extras[name] != self.extras[name]
+            if extras.get(name, self.extras[name]) != self.extras[name]
         ]
-        gain = extras.pop("gain")
-        if gain != self.extras["gain"]:
-            extras["gain"] = _checked_gain(str(gain))
-        if method in LMGC_METHODS:
+        if method == "lmgc":
             extras["start"] = CALIBRATED
         splits = SPLITS
         if dataset.startswith("npz:"):

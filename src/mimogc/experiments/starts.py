@@ -189,7 +189,7 @@ class Starts(Study):
         epochs, molecules = int(extras["epochs"]), int(extras["molecules"])
         if epochs < 0 or not 1 <= molecules <= 10_000:
             raise UsageError(
-                f"--epochs must be at least 1, --molecules 1 to 10000; got {epochs}, {molecules}"
+                f"--epochs must be at least 1 (0: as usual), --molecules 1 to 10000; got {epochs}, {molecules}"
             )
         found = []
         for dataset in options.datasets:

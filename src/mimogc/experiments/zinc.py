@@ -29,7 +29,7 @@ from mimogc.experiments.zinc_models import (
     encoding_of,
     task,
 )
-from mimogc.nn.models import BOND_METHODS, LMGC_METHODS, GraphRegressor
+from mimogc.nn.models import BOND_METHODS, GraphRegressor
 from mimogc.nn.width import num_parameters
 
 PAPER_METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc")
@@ -67,6 +67,9 @@ class MoleculeStudy(Study):
             raise UsageError(f"--molecules: there are {self.extras['molecules']}; got {extras['molecules']}")
         if not math.isfinite(float(extras["gain"])):
             raise UsageError(f"--gain must be a number; got {extras['gain']}")
+        plain = [name for name in self._variants(options) if not VARIANTS[name].get("residual")]
+        if extras["gain"] != self.extras["gain"] and plain:
+            raise UsageError(f"--gain is for variants with residual connections; got {', '.join(plain)}")
         extras["pe"] = known("positional encoding", str(extras["pe"]), ("none", "lappe", "rwse"))
         if options.quick:
             extras["epochs"] = min(int(extras["epochs"]), QUICK_EPOCHS)
@@ -110,7 +113,7 @@ class MoleculeStudy(Study):
         own = {name: value for name, value in extras.items() if name != "gain"}
         if extras["gain"] != self.extras["gain"]:
             own["gain"] = extras["gain"]
-        if method in LMGC_METHODS:
+        if method == "lmgc":
             own["start"] = CALIBRATED
         values = hparams(lr=lr, layers=layers, **own)
         return Run(self.name, self.datasets[0], method, " ".join([variant, *unusual]), values, 0, seed)

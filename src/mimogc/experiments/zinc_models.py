@@ -8,7 +8,7 @@ from mimogc.data import laplacian_encoding, load_molecules, random_walk_encoding
 from mimogc.experiments.graph_training import Task
 from mimogc.experiments.run import HParams, Run, Scalar, hparams
 from mimogc.nn.coefficients import LMGC, Coefficients
-from mimogc.nn.models import LMGC_METHODS, GraphRegressor
+from mimogc.nn.models import GraphRegressor
 from mimogc.nn.start import calibrate
 from mimogc.nn.width import fit_width
 
@@ -112,7 +112,7 @@ def build(run: Run) -> tuple[GraphRegressor, Task]:
     torch.manual_seed(run.seed)
     model = regressor(channels, run.method, layers, heads, parts)
     found = task(run.dataset, encoding_of(run), int(values["molecules"]))
-    if run.method in LMGC_METHODS:
+    if run.method == "lmgc":
         calibrate_regressor(model, found)
     return model, found
 

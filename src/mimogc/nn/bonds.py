@@ -73,17 +73,22 @@ class BondConv(torch.nn.Module):
         """[N, C] from x [N, F]."""
         return self.linear(x, graph) + self.bias
 
-    def _maps(self, x: Tensor) -> Tensor:
-        conv = self.conv
-        h: Tensor = conv.lin(x).view(-1, *conv.coefficients.map_shape(conv.out_channels))
-        return h
+    def _maps(self, x: Tensor, graph: TypedGraph) -> Tensor:
+        """h [N, K, C] of x, which is checked."""
+        if not isinstance(graph, TypedGraph):
+            raise TypeError(f"graph: expected a TypedGraph, got {type(graph).__name__}")
+        if x.size(0) != graph.graph.num_nodes:
+            raise ValueError(
+                f"x: expected {graph.graph.num_nodes} rows like the graph's nodes, got {x.size(0)}"
+            )
+        return self.conv._maps(self.conv._check(x))[0]
 
     def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """The output without bias."""
+        h = self._maps(x, graph)
         conv, own = self.conv, graph.graph
         if conv.add_self_loops and not own.looped:
             raise ValueError("graph: expected one with self-loops, whose edges then have a type too")
-        h = self._maps(x)
         alpha = conv.coefficients((x, x), (h, h), own)
         out = aggregate(conv.coefficients.layout, conv.combine, alpha, h, own)
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
@@ -91,7 +96,7 @@ class BondConv(torch.nn.Module):
 
     def calibrate_scores(self, depth: int, x: Tensor, graph: TypedGraph) -> None:
         """Bring the coefficients' own parameters to the scale of this input, in a model of `depth` layers."""
-        h = self._maps(x)
+        h = self._maps(x, graph)
         self.conv.coefficients.calibrate((h, h), graph.graph, depth)
 
     def rescale(self, factor: float) -> None:

@@ -181,7 +181,7 @@ class LMGConv(MessagePassing):
         return graph.with_identity() if self.coefficients.loops == "identity" else graph
 
     def linear(self, x: Tensor | Pair, edge_index: Any, edge_attr: Tensor | None = None) -> Tensor:
-        """Σ_k Ã^(k) X W^(k) alone: the output without bias, activation and dropout."""
+        """The sum over the K graphs alone: the output without its bias, activation and dropout."""
         sides = self._check(x)
         graph = self.graph(sides, edge_index, edge_attr)
         h = self._maps(sides)
@@ -204,7 +204,7 @@ class LMGConv(MessagePassing):
                     weight.mul_(factor)
 
     def operator(self, x: Tensor | Pair, graph: Any) -> Operator:
-        """The layer as a linear map, with its coefficients frozen at x, without bias, activation and dropout."""
+        """The layer as a linear map, with its coefficients frozen at x, without any bias, activation and dropout."""
         sides = self._check(x)
         own = self.graph(sides, graph)
         alpha = self.coefficients(sides, self._maps(sides), own)
@@ -235,6 +235,7 @@ class LMGConv(MessagePassing):
         rows, channels = self.coefficients.map_shape(self.out_channels)
         for lin in self._linear_maps():
             check_weight("lin.weight" if lin is self.lin else "lin_dst.weight", lin.weight, rows * channels)
+        self.coefficients.check()
         if self.bias is not None:
             total = layout.out_channels(self.coefficients.layout, self.combine, self.heads, self.out_channels)
             check_bias(self.bias, total, self.lin.weight)
@@ -279,7 +280,7 @@ class LMGConv(MessagePassing):
             h = self._maps(x)
             s, t = coefficients.scores(h)
             out = propagate_tanh(s, t, h[0], graph, edge)
-        out = out / self.heads if mean else out
+        out = out / coefficients.heads if mean else out
         return activated(out if bias is None else out + bias, self.act)
 
     def _looked_at(self) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -19,8 +19,7 @@ from mimogc.nn.nonlinear import GINLayer
 from mimogc.ops.readout import readout
 
 METHODS = ("gatv2", "fagcn", "acm", "gin", "lmgc", "eq12", "gcn", "mlp")
-LMGC_METHODS = ("lmgc", "eq12")  # whose layers `calibrate` brings to unit scale
-SUMMED = (*LMGC_METHODS, "gatv2")  # those that sum over a number of graphs which one may choose
+SUMMED = ("lmgc", "eq12", "gatv2")  # those that sum over a number of graphs which one may choose
 BOND_METHODS = (*SUMMED, "fagcn")  # those with a score that a bond type can add to
 ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; bond type 0 is the self-loop
 
@@ -83,7 +82,7 @@ class NodeClassifier(torch.nn.Module):
         add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
         combine: ``"sum"`` (the paper) or ``"mean"`` over the graphs of lmgc and gatv2.
         gain: where the learnt number starts that the output of each layer is multiplied by before it is added to its
-            input; None for no such number. ``"auto"`` is 0 for lmgc and eq12, and none for the other methods: where
+            input; None for no such number. ``"auto"`` is 0 for lmgc, and none for the other methods: where
             neighbours mislead, a model that starts without them learns how much of them it needs.
     """
 
@@ -108,17 +107,17 @@ class NodeClassifier(torch.nn.Module):
         self.layers = torch.nn.ModuleList(
             convolution(method, channels, heads, True, add_self_loops, combine=combine) for _ in range(layers)
         )
-        start = _gain(gain, 0.0 if method in LMGC_METHODS else None)
+        start = _gain(gain, 0.0 if method == "lmgc" else None)
         self.gains = None if start is None else torch.nn.Parameter(torch.full((layers,), start))
         self.decoder = torch.nn.Linear(channels, classes)
 
     def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
         """[N, classes] scores before the softmax."""
         h = self._activated(self.encoder(x))
-        gains = [None] * len(self.layers) if self.gains is None else self.gains
-        for layer, gain in zip(self.layers, gains, strict=True):
+        for number, layer in enumerate(self.layers):
             branch = layer(h, graph)
-            h = self._activated(h + branch if gain is None else torch.addcmul(h, branch, gain))
+            added = h + branch if self.gains is None else torch.addcmul(h, branch, self.gains[number])
+            h = self._activated(added)
         out: Tensor = self.decoder(h)
         return out
 
@@ -206,10 +205,12 @@ class GraphRegressor(torch.nn.Module):
             convolution(method, channels, heads, residual, bonds=bonds, act=None if batch_norm else "gelu")
             for _ in range(layers)
         )
-        if residual and method not in LMGC_METHODS:
+        if residual and method != "lmgc":
             _start_as_mean(self.layers)
-        self.gain = gain
-        self.gains = torch.nn.Parameter(torch.full((layers,), gain)) if learn_gain and residual else None
+        self.gain = 1.0 if (checked := _gain(gain, 1.0)) is None else checked
+        if not residual and (learn_gain or self.gain != 1.0):
+            raise ValueError(f"gain: expected 1 in a model without residual connections, got {gain!r}")
+        self.gains = torch.nn.Parameter(torch.full((layers,), self.gain)) if learn_gain else None
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -280,9 +281,11 @@ def _start_as_mean(layers: Iterable[torch.nn.Module]) -> None:
                 conv.lin.weight.div_(conv.heads)
 
 
-def _gain(gain: float | str | None, auto: float | None) -> float | None:
-    if gain is None or (isinstance(gain, int | float) and math.isfinite(gain)):
-        return gain
+def _gain(gain: object, auto: float | None) -> float | None:
+    if gain is None:
+        return None
+    if isinstance(gain, SupportsFloat) and not isinstance(gain, bool) and math.isfinite(float(gain)):
+        return float(gain)
     if gain != "auto":
         raise ValueError(f"gain: expected a finite number, 'auto' or None, got {gain!r}")
     return auto

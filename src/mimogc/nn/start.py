@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.parametrize import is_parametrized
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from mimogc.nn.bonds import BondConv
 from mimogc.nn.coefficients import LMGC, Coefficients
@@ -29,8 +31,10 @@ def calibrate(
     square of one, before bias, activation and whatever the model does with it (a residual connection, a learnt factor).
     To be called once, before training, with an input that is typical: the whole graph, or a batch.
 
-    It draws no random numbers, and a second call changes nothing. Where torch.distributed runs, every process calls it,
-    rank 0 computes on its inputs, and all get its result.
+    It draws no random numbers (layers whose sizes are not known yet start first), and a second call changes nothing.
+    A layer that is called more than once is scaled at its first call. Frozen layers are scaled too, and so is a last
+    layer that gives logits. Parameters stay the same objects, so an optimiser may exist already. Where
+    torch.distributed runs, every process calls it, rank 0 computes on its inputs, and all get its result.
 
     Args:
         model: any module that contains `LMGConv` layers; also one wrapped by DistributedDataParallel.
@@ -45,19 +49,28 @@ def calibrate(
     """
     if isinstance(model, DistributedDataParallel):
         model = model.module
+    if not (isinstance(only, type) and issubclass(only, Coefficients)):
+        raise TypeError(f"only: expected a class of coefficients, such as LMGC or Coefficients, got {only!r}")
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model: expected a module, got {type(model).__name__}")
     layers = _layers(model, only)
     if not layers:
         raise ValueError(
-            f"model: expected one with LMGConv layers of {only.__name__} coefficients, got {type(model).__name__}"
+            f"model: expected one with LMGConv layers of {only.__name__} coefficients, got {type(model).__name__} "
+            "(only=Coefficients scales layers of any)"
         )
+    _refuse_tied(layers)
     if not (distributed.is_available() and distributed.is_initialized()):
         return _calibrated(model, layers, inputs, named)
+    for name, layer in layers.items():
+        if any(is_uninitialized_parameter(parameter) for parameter in layer.parameters()):
+            raise ValueError(f"model: call it once before: the sizes of layer {name!r} are not known yet")
     factors: dict[str, float] = {}
     error: list[str | None] = [None]
     if distributed.get_rank() == 0:
         try:
             factors = _calibrated(model, layers, inputs, named)
-        except Exception as problem:  # the other ranks wait: they have to hear of it
+        except BaseException as problem:  # the other ranks wait: they have to hear of it
             distributed.broadcast_object_list([f"{type(problem).__name__}: {problem}"], src=0)
             raise
     distributed.broadcast_object_list(error, src=0)
@@ -69,17 +82,30 @@ def calibrate(
     return factors
 
 
+def _refuse_tied(layers: dict[str, Layer]) -> None:
+    """Two layers cannot both be brought to scale by one weight, nor one whose weights are computed from others."""
+    owner: dict[int, str] = {}
+    for name, layer in layers.items():
+        if any(is_parametrized(module) for module in layer.modules()):
+            raise ValueError(
+                f"model: layer {name!r} has a parametrization; calibrate before it is registered"
+            )
+        for parameter in layer.parameters():
+            other = owner.setdefault(id(parameter), name)
+            if other != name:
+                raise ValueError(
+                    f"model: layers {other!r} and {name!r} share a parameter and cannot both be scaled"
+                )
+
+
 def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer]:
     """The layers by name; the LMGConv inside a BondConv belongs to that."""
+    inside = {module.conv for module in model.modules() if isinstance(module, BondConv)}
     found: dict[str, Layer] = {}
-    inside: set[torch.nn.Module] = set()
     for name, module in model.named_modules():
         conv = module.conv if isinstance(module, BondConv) else module
-        if not isinstance(conv, LMGConv) or module in inside or not isinstance(conv.coefficients, only):
-            continue
-        if isinstance(module, BondConv):
-            inside.add(conv)
-        found[name] = module
+        if isinstance(conv, LMGConv) and module not in inside and isinstance(conv.coefficients, only):
+            found[name] = module
     return found
 
 
@@ -87,18 +113,28 @@ def _calibrated(
     model: torch.nn.Module, layers: dict[str, Layer], inputs: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, float]:
     factors: dict[str, float] = {}
-    before: dict[str, dict[str, Tensor]] = {}
+    before: list[tuple[Tensor, Tensor]] = []
 
     def hook(name: str) -> Any:
         def scale(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if name in factors:  # a layer that is called more than once is scaled at its first call
                 return
+            args, kwargs = (
+                args[:3],
+                {key: value for key, value in kwargs.items() if key != "return_attention_weights"},
+            )
             layer.linear(*args, **kwargs)  # after which a lazy layer knows its sizes
-            before[name] = {key: value.clone() for key, value in layer.state_dict().items()}
+            before.extend((parameter, parameter.clone()) for parameter in layer.parameters())
             layer.calibrate_scores(len(layers), *args, **kwargs)
             factor = _factor(name, layer.linear(*args, **kwargs))
             if abs(factor - 1) > CLOSE:
                 layer.rescale(factor)
+                left = _factor(name, layer.linear(*args, **kwargs))
+                if abs(left - 1) > 10 * CLOSE:
+                    raise ValueError(
+                        f"model: layer {name!r} does not follow its weights, as with a parametrization or pruning, or "
+                        f"coefficients without `rescale`: expected unit scale, got {1 / left:.3g}"
+                    )
             factors[name] = factor
 
         return scale
@@ -110,8 +146,9 @@ def _calibrated(
         with torch.no_grad(), _evaluating(model):
             model(*inputs, **named)
     except BaseException:
-        for name, state in before.items():
-            layers[name].load_state_dict(state)
+        with torch.no_grad():
+            for parameter, value in before:
+                parameter.copy_(value)
         raise
     finally:
         for handle in handles:

@@ -1,4 +1,4 @@
-"""Whole layers of the paper's eq. 12, and several of them one after another, as one function with its gradients."""
+"""Whole layers of LMGC, and several of them one after another, as one function with its gradients."""
 
 import math
 from collections.abc import Iterable

