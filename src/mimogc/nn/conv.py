@@ -232,13 +232,16 @@ class LMGConv(MessagePassing):
 
     def _check_parameters(self) -> None:
         """Refuse a weight or bias that someone has put in the place of ours and that does not fit."""
-        rows, channels = self.coefficients.map_shape(self.out_channels)
-        for lin in self._linear_maps():
-            check_weight("lin.weight" if lin is self.lin else "lin_dst.weight", lin.weight, rows * channels)
-        self.coefficients.check()
-        if self.bias is not None:
-            total = layout.out_channels(self.coefficients.layout, self.combine, self.heads, self.out_channels)
-            check_bias(self.bias, total, self.lin.weight)
+        coefficients, lin = self.coefficients, self.lin
+        rows, channels = coefficients.map_shape(self.out_channels)
+        check_weight("lin.weight", lin.weight, rows * channels)
+        if self.lin_dst is not None:
+            check_weight("lin_dst.weight", self.lin_dst.weight, rows * channels)
+        coefficients.check()
+        bias = self.bias
+        if bias is not None:
+            total = layout.out_channels(coefficients.layout, self.combine, self.heads, self.out_channels)
+            check_bias(bias, total, lin.weight)
 
     def _linear_maps(self) -> list[Linear]:
         return [self.lin] if self.lin_dst is None else [self.lin, self.lin_dst]

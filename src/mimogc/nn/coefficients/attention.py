@@ -93,12 +93,13 @@ class LMGC(Scored):
         torch.nn.init.uniform_(self.att, -bound, bound)
 
     def check(self) -> None:
-        if self.att is None or self.att.shape != (2 * self.heads, self.heads * (self.out_channels or 0)):
-            expected = [2 * self.heads, self.heads * (self.out_channels or 0)]
-            raise ValueError(f"att: expected shape {expected}, got {_shape(self.att)}")
-        if self.offset is not None and self.offset.shape != (self.heads,):
-            raise ValueError(f"offset: expected shape [{self.heads}], got {_shape(self.offset)}")
-        for name, value in (("att", self.att), ("offset", self.offset)):
+        att, offset, heads = self.att, self.offset, self.heads
+        expected = (2 * heads, heads * (self.out_channels or 0))
+        if att is None or att.shape != expected:
+            raise ValueError(f"att: expected shape {list(expected)}, got {_shape(att)}")
+        if offset is not None and offset.shape != (heads,):
+            raise ValueError(f"offset: expected shape [{heads}], got {_shape(offset)}")
+        for name, value in (("att", att), ("offset", offset)):
             if value is not None and value.layout != torch.strided:
                 raise TypeError(f"{name}: expected a dense tensor, got {value.layout}")
 
