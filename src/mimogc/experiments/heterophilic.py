@@ -22,14 +22,7 @@ from mimogc.experiments.selection import (
     order_of,
     paired_differences,
 )
-from mimogc.experiments.study import (
-    Cell,
-    Context,
-    Options,
-    Study,
-    UsageError,
-    able,
-)
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able
 from mimogc.experiments.zinc_models import CALIBRATED
 from mimogc.nn.models import METHODS, SUMMED, NodeClassifier
 from mimogc.nn.start import calibrate

@@ -9,15 +9,7 @@ from itertools import groupby
 from mimogc.experiments.graph_training import History, Trained, train
 from mimogc.experiments.run import HParams, Outcome, Record, Run, Scalar, hparams
 from mimogc.experiments.selection import cell_of, order_of
-from mimogc.experiments.study import (
-    Cell,
-    Context,
-    Options,
-    Study,
-    UsageError,
-    able,
-    known,
-)
+from mimogc.experiments.study import Cell, Context, Options, Study, UsageError, able, known
 from mimogc.experiments.zinc_models import (
     BONDS_SETTING,
     CALIBRATED,

@@ -81,6 +81,13 @@ def _metrics(numbers: dict[str, list[float]]) -> dict[str, float]:
     for key, values in numbers.items():
         if key.endswith(("effective rank", "rank-one distance")):
             metrics[key] = values[-1]
+        elif key.endswith(
+            (" features", " gradients")
+        ):  # of scales over depth: methods there have names of words
+            name, _, side = key.rpartition(" ")
+            metrics[
+                f"{name.replace(', ', '-').replace(' ', '')} {side} at {numbers['depth'][-1]:.0f} layers"
+            ] = values[-1]
         elif key.endswith("ranks and coupling"):
             method = key.partition(" ")[0]
             metrics |= {f"{method} operator rank": values[0], f"{method} coupling": values[2]}
