@@ -1,5 +1,6 @@
 # make run    sets everything up and runs the main job: the universality table, with a report to look at
-# make test   sets everything up and runs all checks, with the compiled kernels and without them
+# make test   sets everything up and runs all checks, with the compiled kernels, without them, and with those for GPUs
+# make gpu-test runs the checks of the operators on this machine's GPU
 # make docs   builds the documentation into build/docs, with warnings as errors
 # make bench  prints speed and memory as ratios          make clean  removes what the other targets made
 PYTHON ?= python3
@@ -7,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 KERNELS := src/mimogc/ops/csrc
 
-.PHONY: run test lint sanitize kernels reference browser docs bench clean setup FORCE
+.PHONY: run test lint sanitize kernels reference triton gpu-test browser docs bench clean setup FORCE
 
 setup: .venv/.installed
 
@@ -19,14 +20,14 @@ setup: .venv/.installed
 .venv/.installed: pyproject.toml constraints.txt CMakeLists.txt .venv/.modules $(wildcard $(KERNELS)/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
-	$(PIP) --editable ".[experiments,explore,graphgym,dev,docs]"
+	$(PIP) --editable ".[experiments,explore,graphgym,pandas,tensorboard,notebooks,dev,docs]"
 	@touch $@
 
 run: setup
 	$(BIN)/mimogc reproduce universality --jobs 2
 	$(BIN)/mimogc report
 
-test: lint sanitize kernels reference
+test: lint sanitize kernels reference triton
 
 lint: setup
 	$(BIN)/ruff check .
@@ -45,10 +46,20 @@ kernels: setup browser
 
 # Everything that computes with the operators, in plain torch. Storage, scheduling, data and pages do not.
 COMPUTING := tests/test_graph.py tests/test_testing.py tests/test_docs.py tests/ops tests/nn tests/spectral tests/theory \
-  tests/experiments/test_universality.py tests/experiments/test_heterophilic.py tests/experiments/test_zinc.py
+  tests/studies/test_universality.py tests/studies/test_heterophilic.py tests/studies/test_zinc.py
 
 reference: setup
 	MIMOGC_BACKEND=reference $(PYTEST) -m "not kernels" $(COMPUTING)
+
+# The operators as Triton kernels, in Triton's interpreter: no GPU is needed, and none is used.
+INTERPRETED := tests/ops/test_propagate.py tests/ops/test_triton.py
+
+triton: setup
+	MIMOGC_BACKEND=triton TRITON_INTERPRET=1 $(PYTEST) -m "not kernels" $(INTERPRETED)
+
+# The same on a real GPU, whose torch must be installed already: .venv is left alone.
+gpu-test:
+	MIMOGC_TEST_DEVICE=cuda $(PYTHON) -m pytest -m "not kernels" $(INTERPRETED)
 
 # The report is tested in a real browser; where it is missing and may be installed, it is.
 browser:
@@ -62,6 +73,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/mimogc bench
+	for part in zinc nodes universality waiting; do $(BIN)/python benchmarks/$$part.py || exit; done
 
 clean:
 	rm -rf .venv build dist results report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,8 +5,8 @@ python benchmarks/layer.py [zinc32 squirrel64 large]
 
 import sys
 
-from mimogc.experiments.bench import layer
-from mimogc.experiments.bench.workloads import WORKLOADS
+from mimogc.bench import layer
+from mimogc.bench.workloads import WORKLOADS
 
 if __name__ == "__main__":
     layer.run(print, sys.argv[1:] or tuple(WORKLOADS))

@@ -26,7 +26,7 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 
 myst_heading_anchors = 3
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 
 # The reference is what the docstrings say. In them, `single` quotes name things of this package or of another.
 default_role = "py:obj"
@@ -45,9 +45,7 @@ python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 
 # Names of this package must lead somewhere. Those of others cannot be looked up without network.
-nitpick_ignore_regex = [
-    (r"py:.*", r"(?!mimogc\.).*"),
-]
+nitpick_ignore_regex = [(r"py:.*", r"(?!mimogc\.).*")]
 
 
 def _inline_math(writer: Any, node: nodes.math) -> None:
@@ -80,6 +78,7 @@ def _show_examples(app: Sphinx, docname: str, source: list[str]) -> None:
         for path in sorted((app.srcdir.parent / "examples").glob("*.py")):
             title = path.stem.replace("_", " ").capitalize()
             source[0] += f"\n## {title}\n\n```{{literalinclude}} ../examples/{path.name}\n```\n"
+            source[0] += f"\nprints\n\n```{{literalinclude}} outputs/{path.stem}.txt\n:language: text\n```\n"
 
 
 def setup(app: Sphinx) -> None:

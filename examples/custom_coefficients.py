@@ -6,7 +6,7 @@ import argparse
 
 import torch
 
-from mimogc.nn import Coefficients, LMGConv
+from mimogc.nn import Coefficients, LMGConv, calibrate
 
 
 class Cosine(Coefficients):
@@ -19,6 +19,7 @@ argparse.ArgumentParser(description=__doc__).parse_args()
 torch.manual_seed(0)
 x, edge_index, y = torch.randn(100, 16), torch.randint(0, 100, (2, 600)), torch.randn(100, 8)
 layer = LMGConv(16, 8, coefficients=Cosine(heads=4))
+calibrate(layer, x, edge_index, only=Cosine)  # start at unit scale
 optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
 for step in range(301):
     loss = torch.nn.functional.mse_loss(layer(x, edge_index), y)

@@ -46,9 +46,7 @@ def planted():
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--explain", type=int, default=8, help="how many targets to explain (default: 8)")
     parser.add_argument("--steps", type=int, default=60, help="of the explainer (default: 60)")
     arguments = parser.parse_args()
@@ -81,9 +79,7 @@ def main():
         hit = len(set(mask.topk(2).indices.tolist()) & set(truth[which].tolist()))
         found += hit
         reached = int((mask > 0).sum())
-        print(
-            f"node {int(target[which])}: {hit} of 2 planted edges have most weight, of {reached} that reach it"
-        )
+        print(f"node {int(target[which])}: {hit} of 2 planted edges have most weight, of {reached} that reach it")
     print(f"planted edges found: {found} of {2 * len(asked)}")
 
 

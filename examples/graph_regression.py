@@ -28,12 +28,8 @@ class Model(torch.nn.Module):
     def __init__(self, hidden, layers):
         super().__init__()
         self.atom = torch.nn.Embedding(ATOMS, hidden)
-        self.convs = torch.nn.ModuleList(
-            LMGConv(hidden, hidden, heads=4, edge_dim=BONDS) for _ in range(layers)
-        )
-        self.readout = torch.nn.Sequential(
-            torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1)
-        )
+        self.convs = torch.nn.ModuleList(LMGConv(hidden, hidden, heads=4, edge_dim=BONDS) for _ in range(layers))
+        self.readout = torch.nn.Sequential(torch.nn.Linear(hidden, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 1))
 
     def forward(self, batch):
         x, bonds = self.atom(batch.x.view(-1)), F.one_hot(batch.edge_attr, BONDS).float()
@@ -53,12 +49,7 @@ def generated(count):
         bonds = torch.randint(1, 3, (2 * size,))
         unlike = atoms[edges[0], 0] != atoms[edges[1], 0]
         y = (bonds == 2).float().sum() - 0.5 * unlike.float().sum()
-        yield Data(
-            x=atoms,
-            edge_index=torch.cat([edges, edges.flip(0)], dim=1),
-            edge_attr=bonds.repeat(2),
-            y=y.view(1),
-        )
+        yield Data(x=atoms, edge_index=torch.cat([edges, edges.flip(0)], dim=1), edge_attr=bonds.repeat(2), y=y.view(1))
 
 
 def error(model, loader):
@@ -68,9 +59,7 @@ def error(model, loader):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--synthetic", action="store_true", help="generated molecules instead of ZINC12k")
     parser.add_argument("--molecules", type=int, default=1000, help="to train on (default: 1000)")
     parser.add_argument("--epochs", type=int, default=10, help="(default: 10)")

@@ -41,11 +41,7 @@ class CycleOfClasses(InMemoryDataset):
         x = torch.nn.functional.one_hot(y, CLASSES) + 2 * torch.randn(NODES, CLASSES, generator=generator)
         part = torch.rand(NODES, generator=generator)
         data = Data(x=x, edge_index=edge_index[:, wanted][:, :EDGES], y=y)
-        data.train_mask, data.val_mask, data.test_mask = (
-            part < 0.5,
-            (part >= 0.5) & (part < 0.75),
-            part >= 0.75,
-        )
+        data.train_mask, data.val_mask, data.test_mask = (part < 0.5, (part >= 0.5) & (part < 0.75), part >= 0.75)
         self.data, self.slices = self.collate([data])
 
 
@@ -53,14 +49,9 @@ register_loader("example", lambda form, name, folder: CycleOfClasses() if form =
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--cfg",
-        dest="cfg_file",
-        default=str(Path(__file__).with_suffix(".yaml")),
-        help="GraphGym config file",
+        "--cfg", dest="cfg_file", default=str(Path(__file__).with_suffix(".yaml")), help="GraphGym config file"
     )
     parser.add_argument("opts", nargs=argparse.REMAINDER, help="options of the config as: name value ...")
     load_cfg(cfg, parser.parse_args())

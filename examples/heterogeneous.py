@@ -47,9 +47,7 @@ def generated(papers, authors):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--papers", type=int, default=2000, help="papers in the graph (default: 2000)")
     parser.add_argument("--epochs", type=int, default=100, help="(default: 100)")
     arguments = parser.parse_args()

@@ -34,9 +34,7 @@ class Model(torch.nn.Module):
         super().__init__()
         self.encode = torch.nn.Linear(in_channels, hidden)
         self.convs = torch.nn.ModuleList([layer(hidden), layer(hidden)])
-        self.gains = torch.nn.Parameter(
-            torch.zeros(2)
-        )  # how much of each layer is added: learnt, from nothing
+        self.gains = torch.nn.Parameter(torch.zeros(2))  # how much of each layer is added: learnt, from nothing
         self.decode = torch.nn.Linear(hidden, classes)
 
     def forward(self, x, edge_index):
@@ -68,9 +66,7 @@ def test_accuracy(model, data, split, epochs):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="texas", help="a name, or npz:PATH (default: texas)")
     parser.add_argument("--splits", type=int, default=3, help="how many of the dataset's splits (default: 3)")
     parser.add_argument("--epochs", type=int, default=60, help="epochs of each training (default: 60)")

@@ -85,19 +85,7 @@ def _(mo):
 
 
 @app.cell
-def _(
-    LMGConv,
-    MIMOConv,
-    basis,
-    channels,
-    component_amplification,
-    coupling,
-    graph,
-    heads,
-    operator_rank,
-    torch,
-    x,
-):
+def _(LMGConv, MIMOConv, basis, channels, component_amplification, coupling, graph, heads, operator_rank, torch, x):
     torch.manual_seed(1)
     layers = {
         "GCN": LMGConv(channels, channels, coefficients="gcn", add_self_loops=False),
@@ -116,9 +104,7 @@ def _(
 @app.cell
 def _(amplification, basis, mo, plt, ranks):
     def heat_maps():
-        figure, axes = plt.subplots(
-            1, len(amplification), figsize=(9, 3.6), sharey=True, layout="constrained"
-        )
+        figure, axes = plt.subplots(1, len(amplification), figsize=(9, 3.6), sharey=True, layout="constrained")
         for panel, (name, values) in zip(axes, amplification.items(), strict=True):
             matrix = values.flatten(1)  # [N, C·F]
             matrix = matrix / matrix.norm(dim=0)

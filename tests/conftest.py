@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+if "MIMOGC_TEST_DEVICE" in os.environ:  # of `make gpu-test`: tensors are made there, also those of parameters of tests
+    torch.set_default_device(os.environ["MIMOGC_TEST_DEVICE"])
+
 
 def _mirror() -> Path:
     given = os.environ.get("MIMOGC_MIRROR")

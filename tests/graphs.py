@@ -1,8 +1,13 @@
 """Random graphs and the graphs where kernels go wrong, shared by the tests."""
 
+import os
+
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
+
+# Through the Triton kernels in their interpreter, which is slow: fewer and smaller cases, the same comparisons.
+INTERPRETED = os.environ.get("MIMOGC_BACKEND") == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
 
 AWKWARD = {
     "no nodes": (0, []),
@@ -26,7 +31,7 @@ def awkward(name: str) -> tuple[int, Tensor]:
 
 def random_edges(nodes: int, edges: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, nodes, (2, edges), generator=generator)
+    return torch.randint(0, nodes, (2, edges), generator=generator, device="cpu").to(torch.get_default_device())
 
 
 @st.composite

@@ -94,16 +94,9 @@ def test_attributes_follow_their_edges_and_loops_get_the_mean():
     attributes = torch.tensor([[1.0], [100.0], [2.0], [50.0], [6.0]])
     plain = Graph.from_edge_index(edge_index, 3, attributes)
     assert torch.equal(plain.edge_attr, attributes[plain.perm])
-    for graph in (
-        plain.with_self_loops(),
-        Graph.from_edge_index(edge_index, 3, attributes, add_self_loops=True),
-    ):
+    for graph in (plain.with_self_loops(), Graph.from_edge_index(edge_index, 3, attributes, add_self_loops=True)):
         loop = graph.src == graph.dst
-        assert graph.edge_attr[loop].flatten().tolist() == [
-            0.0,
-            3.0,
-            0.0,
-        ]  # nothing, (1 + 2 + 6) / 3, nothing
+        assert graph.edge_attr[loop].flatten().tolist() == [0.0, 3.0, 0.0]  # nothing, (1 + 2 + 6) / 3, nothing
         assert torch.equal(graph.edge_attr[~loop], attributes[graph.perm[~loop]])
 
 
@@ -128,11 +121,7 @@ def test_bipartite():
     assert graph.in_degree.tolist() == [1, 3]
     assert graph.out_degree.tolist() == [1, 0, 1, 0, 2]
     assert graph.with_self_loops().num_edges == 4 + 2  # one for each node that is on both sides
-    for refused in (
-        lambda: graph.num_nodes,
-        lambda: graph.normalization(torch.float32),
-        graph.to_undirected,
-    ):
+    for refused in (lambda: graph.num_nodes, lambda: graph.normalization(torch.float32), graph.to_undirected):
         with pytest.raises(ValueError, match="bipartite"):
             refused()
 
@@ -150,8 +139,7 @@ def test_to_and_repr():
     graph = Graph.from_edge_index(random_edges(4, 5), 4, torch.ones(5))
     assert repr(graph) == "Graph(num_nodes=4, num_edges=5)"
     assert (
-        repr(Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.long), (2, 1)))
-        == "Graph(num_nodes=2→1, num_edges=1)"
+        repr(Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.long), (2, 1))) == "Graph(num_nodes=2→1, num_edges=1)"
     )
     moved = graph.with_identity().to("meta")
     assert moved.device.type == moved.edge_attr.device.type == moved.extra.device.type == "meta"

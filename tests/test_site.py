@@ -13,7 +13,7 @@ from sphinx.util.inventory import InventoryFile
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 MODULES = ("mimogc", "mimogc.nn", "mimogc.nn.coefficients", "mimogc.ops", "mimogc.spectral", "mimogc.theory")
-MODULES += ("mimogc.data", "mimogc.testing")
+MODULES += ("mimogc.data", "mimogc.testing", "mimogc.plot")
 # Aliases, a table, and what is described as mimogc.nn.Coefficients.
 NOT_DESCRIBED = {f"mimogc.nn.coefficients.{name}" for name in ("BY_NAME", "Channels", "Pair", "Coefficients")}
 
@@ -56,9 +56,7 @@ def test_nothing_is_fetched_from_elsewhere(site):
         assert addresses
         for address in addresses:
             assert not re.match(r"(?:https?:)?//", address), f"{page.name}: {address}"
-            assert (page.parent / address.partition("?")[0].partition("#")[0]).exists(), (
-                f"{page.name}: {address}"
-            )
+            assert (page.parent / address.partition("?")[0].partition("#")[0]).exists(), f"{page.name}: {address}"
 
 
 def test_formulas_are_drawn_by_the_browser(site):

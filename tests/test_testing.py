@@ -6,7 +6,7 @@ import torch
 from graphs import random_edges
 from mimogc import testing
 from mimogc.nn import LMGConv
-from mimogc.ops import native_layers
+from mimogc.ops import _native_layers
 
 
 class Broken(LMGConv):
@@ -114,12 +114,12 @@ def test_an_inaccurate_kernel_is_found(case, monkeypatch):
     x, edge_index = case
     layer = LMGConv(4, 32)
     testing.assert_kernel_accuracy(layer, x, edge_index)
-    sound = native_layers.layer
+    sound = _native_layers.layer
 
     def careless(h, *rest):
         out, *others = sound(h, *rest)
         return out * (1 + 1e-5), *others
 
-    monkeypatch.setattr(native_layers, "layer", careless)
+    monkeypatch.setattr(_native_layers, "layer", careless)
     with pytest.raises(AssertionError, match="output: the kernel's error"):
         testing.assert_kernel_accuracy(layer, x, edge_index)

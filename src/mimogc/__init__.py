@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Graph", "__version__"]
 
-_PARTS = ("data", "nn", "ops", "spectral", "testing", "theory")
+_PARTS = ("data", "distributed", "methods", "models", "nn", "ops", "plot", "spectral", "testing", "theory")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mimogc"):
             raise
-        sys.exit(
-            f'mimogc: the command needs {error.name}; install it with: pip install "mimogc[experiments]"'
-        )
+        sys.exit(f'mimogc: the command needs {error.name}; install it with: pip install "mimogc[experiments]"')
     command_line()
 
 

@@ -1,17 +1,50 @@
 """Sorts edges into CSR and CSC by counting, in compiled code where there is some, else in torch."""
 
-import ctypes
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from mimogc._library import library
+from mimogc._library import library, on_huge_pages, run
 
-# rowptr, col, position, colptr, row, edge: the first six fields of a Graph, all int32.
+# rowptr, sources, position, colptr, targets, slot: the first six fields of a Graph, all int32.
 Arrays = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 _INT32_MAX = 2**31 - 1
+Size = int | tuple[int, int]
+
+
+def check_edge_index(edge_index: Tensor) -> None:
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(f"edge_index: expected a tensor of shape [2, E], got {type(edge_index).__name__}")
+    if edge_index.dtype.is_floating_point or edge_index.dtype.is_complex or edge_index.dtype == torch.bool:
+        raise TypeError(f"edge_index: expected integers, got {edge_index.dtype}")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index: expected shape [2, E], got {list(edge_index.shape)}")
+
+
+def sizes(num_nodes: Size | None, edge_index: Tensor) -> tuple[int, int]:
+    if num_nodes is None:
+        found = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        num_nodes = max(found, 0)
+    if isinstance(num_nodes, tuple) and len(num_nodes) == 2:
+        num_src, num_dst = num_nodes
+    else:
+        num_src = num_dst = num_nodes
+    for size in (num_src, num_dst):
+        if isinstance(size, bool) or not isinstance(size, int | torch.SymInt) or size < 0:
+            raise ValueError(f"num_nodes: expected a count or a pair of counts, got {num_nodes!r}")
+    return num_src, num_dst
+
+
+def check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
+        raise ValueError(
+            f"edge_attr: expected one row per edge ({edge_index.size(1)}), got shape {list(edge_attr.shape)}"
+        )
+    if edge_attr.device != edge_index.device:
+        raise ValueError(f"edge_attr: expected device {edge_index.device} like edge_index, got {edge_attr.device}")
 
 
 def sort_edges(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:
@@ -21,53 +54,97 @@ def sort_edges(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loo
     an IndexError that names it.
     """
     if torch.compiler.is_compiling():
-        rowptr, col, position, colptr, row, edge = torch.ops.mimogc.sort_edges(
+        rowptr, sources, position, colptr, targets, slot = torch.ops.mimogc.sort_edges(
             src, dst, num_src, num_dst, replace_loops
         )
-        return rowptr, col, position, colptr, row, edge
+        return rowptr, sources, position, colptr, targets, slot
     return _sort_edges(src, dst, num_src, num_dst, replace_loops)
 
 
 def _sort_edges(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:
     capacity = src.numel() + (min(num_src, num_dst) if replace_loops else 0)
-    if max(capacity, num_src + 1, num_dst + 1) > _INT32_MAX:
-        raise ValueError(f"edge_index: at most {_INT32_MAX} nodes and edges, got {capacity} edges, "
-                         f"{num_src} sources and {num_dst} targets")  # fmt: skip
-    if src.device.type == "cpu" and (function := _native()) is not None:
-        return _sort_native(function, src, dst, num_src, num_dst, replace_loops, capacity)
+    _check_size(capacity, num_src, num_dst)
+    if src.device.type == "cpu" and library() is not None:
+        return _sort_native(src, dst, num_src, num_dst, replace_loops, capacity)
     return sort_reference(src, dst, num_src, num_dst, replace_loops)
 
 
-@cache
-def _native() -> Any:
-    loaded = library()
-    if loaded is None:
-        return None
-    function = loaded.mimogc_sort_edges
-    pointer, integer = ctypes.c_void_p, ctypes.c_int64
-    function.argtypes = [pointer, pointer, integer, integer, integer, ctypes.c_int, pointer]
-    function.restype = integer
-    return function
+def _check_size(edges: int, num_src: int, num_dst: int) -> None:
+    if max(edges, num_src + 1, num_dst + 1) > _INT32_MAX:
+        found = f"{edges} edges, {num_src} sources and {num_dst} targets"
+        raise ValueError(f"edge_index: at most {_INT32_MAX} nodes and edges, got {found}")
 
 
-def _sort_native(
-    function: Any, src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool, capacity: int
-) -> Arrays:
-    out = torch.empty(num_dst + num_src + 2 + 4 * capacity, dtype=torch.int32)
-    src, dst = src.contiguous(), dst.contiguous()
+def _sort_native(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool, capacity: int) -> Arrays:
+    src, dst = (ends.contiguous() if ends.dtype == torch.int32 else ends.long().contiguous() for ends in (src, dst))
+    dst = dst.to(src.dtype)
     if src.numel() and not (src.data_ptr() and dst.data_ptr()):
         raise TypeError(f"edge_index: expected a tensor with memory of its own, got {type(src).__name__}")
-    found = function(
-        src.data_ptr(), dst.data_ptr(), src.numel(), num_src, num_dst, replace_loops, out.data_ptr()
-    )
+    out = _room(num_src, num_dst, capacity)
+    given = src.data_ptr(), dst.data_ptr(), src.element_size(), src.numel()
+    threads = torch.get_num_threads()
+    found = run("mimogc_sort_edges", *given, num_src, num_dst, replace_loops, threads, out.data_ptr())
     if found < 0:
         _raise_out_of_range(src, dst, -1 - found, num_src, num_dst)
-    sizes = [num_dst + 1, num_src + 1, capacity, capacity, capacity, capacity]
-    rowptr, colptr, *edges = out.split(sizes)
-    if found < capacity:
-        edges = [array[:found] for array in edges]
-    col, position, row, edge = edges
-    return rowptr, col, position, colptr, row, edge
+    return _arrays(out, num_src, num_dst, capacity, found)
+
+
+def _room(num_src: int, num_dst: int, capacity: int) -> Tensor:
+    return on_huge_pages(torch.empty(num_dst + num_src + 2 + 4 * capacity, dtype=torch.int32, device="cpu"))
+
+
+def _arrays(out: Tensor, num_src: int, num_dst: int, capacity: int, edges: int) -> Arrays:
+    rowptr, colptr, *rest = out.split([num_dst + 1, num_src + 1, capacity, capacity, capacity, capacity])
+    sources, position, targets, slot = [array[:edges] for array in rest] if edges < capacity else rest
+    return rowptr, sources, position, colptr, targets, slot
+
+
+def add_loops(arrays: Arrays, num_src: int, num_dst: int, struct: Callable[[], Any], replace: bool) -> Arrays:
+    """A sorted graph with one loop more at every node, behind its other loops, or with `replace` in their place.
+
+    `struct` gives the graph as a MimogcGraph, where there are kernels. A new loop has position -1.
+    """
+    rowptr, sources, position = arrays[:3]
+    edges, loops = sources.numel(), min(num_src, num_dst)
+    if torch.compiler.is_compiling() or not (sources.is_cpu and library() is not None):
+        return _add_loops_reference(rowptr, sources, position, num_src, num_dst, replace)
+    _check_size(edges + loops, num_src, num_dst)
+    out, threads = _room(num_src, num_dst, edges + loops), torch.get_num_threads()
+    found = run("mimogc_add_loops", struct(), position.data_ptr(), replace, threads, out.data_ptr())
+    return _arrays(out, num_src, num_dst, edges + loops, found)
+
+
+def _add_loops_reference(
+    rowptr: Tensor, sources: Tensor, position: Tensor, num_src: int, num_dst: int, replace: bool
+) -> Arrays:
+    edges, device = sources.size(0), sources.device
+    nodes = torch.arange(num_dst, device=device)
+    src, dst = sources.long(), torch.repeat_interleave(nodes, rowptr.diff().long(), output_size=edges)
+    if not replace:
+        loops = torch.arange(min(num_src, num_dst), device=device)
+        src, dst = torch.cat([src, loops]), torch.cat([dst, loops])
+    rowptr, sources, place, colptr, targets, slot = sort_edges(src, dst, num_src, num_dst, replace)
+    given = torch.cat([position, position.new_full((1,), -1)])
+    position = given[torch.where(place < 0, edges, place.clamp(max=edges)).long()]
+    return rowptr, sources, position, colptr, targets, slot
+
+
+def outside_transforms() -> AbstractContextManager[Any]:
+    """Where new tensors may be kept: not under torch.func, nor in inference mode, to which they would belong."""
+    if torch.compiler.is_compiling():
+        return nullcontext()
+    if torch._C._are_functorch_transforms_active():
+        return cast(AbstractContextManager[Any], torch._C._DisableFuncTorch())
+    return torch.inference_mode(False)
+
+
+def unwrapped(edge_index: Tensor) -> Tensor:
+    """The edges themselves, where torch.func has wrapped them with everything else that it was given."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(edge_index):
+        if torch._C._functorch.is_batchedtensor(edge_index):
+            raise TypeError("edge_index: expected one graph, got a batch of them (torch.func.vmap)")
+        edge_index = torch._C._functorch.get_unwrapped(edge_index)
+    return edge_index
 
 
 def sort_reference(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:
@@ -84,14 +161,14 @@ def sort_reference(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace
     by_dst = torch.argsort(src, stable=True)
     by_dst = by_dst[torch.argsort(dst[by_dst], stable=True)]
     src, dst, position = src[by_dst], dst[by_dst], position[by_dst]
-    edge = torch.argsort(src, stable=True)
+    slot = torch.argsort(src, stable=True)
 
     def pointer(index: Tensor, size: int) -> Tensor:
         return torch.nn.functional.pad(torch.bincount(index, minlength=size).cumsum(0), (1, 0))
 
-    arrays = (pointer(dst, num_dst), src, position, pointer(src, num_src), dst[edge], edge)
-    rowptr, col, position, colptr, row, edge = (array.int() for array in arrays)
-    return rowptr, col, position, colptr, row, edge
+    arrays = (pointer(dst, num_dst), src, position, pointer(src, num_src), dst[slot], slot)
+    rowptr, sources, position, colptr, targets, slot = (array.int() for array in arrays)
+    return rowptr, sources, position, colptr, targets, slot
 
 
 def _raise_out_of_range(src: Tensor, dst: Tensor, at: int, num_src: int, num_dst: int) -> None:

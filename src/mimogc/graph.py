@@ -7,10 +7,21 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from mimogc._sorting import sort_edges
+from mimogc._library import library
+from mimogc._sorting import (
+    Arrays,
+    add_loops,
+    check_edge_attr,
+    check_edge_index,
+    outside_transforms,
+    sizes,
+    sort_edges,
+    unwrapped,
+)
+from mimogc._sorting import Size as Size
 
-Size = int | tuple[int, int]
 T = TypeVar("T")
+KEPT_EDGES = 2**22  # up to which what is derived of every edge is kept: 32 MB each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,10 +50,7 @@ class Graph:
 
     @staticmethod
     def from_edge_index(
-        edge_index: Tensor,
-        num_nodes: Size | None = None,
-        edge_attr: Tensor | None = None,
-        add_self_loops: bool = False,
+        edge_index: Tensor, num_nodes: Size | None = None, edge_attr: Tensor | None = None, add_self_loops: bool = False
     ) -> "Graph":
         """Sort ``edge_index`` into a graph, in time linear in the number of edges.
 
@@ -56,12 +64,14 @@ class Graph:
         """
         if type(edge_index) is not Tensor and hasattr(edge_index, "as_tensor"):
             edge_index = edge_index.as_tensor()  # PyG's EdgeIndex keeps its numbers in a tensor of its own
-        _check_edge_index(edge_index)
-        num_src, num_dst = _sizes(num_nodes, edge_index)
-        src, dst = edge_index.long().contiguous()
-        arrays = sort_edges(src, dst, num_src, num_dst, add_self_loops)
+        check_edge_index(edge_index)
+        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+            with outside_transforms():
+                arrays, num_src, num_dst = _sorted(unwrapped(edge_index), num_nodes, add_self_loops)
+        else:
+            arrays, num_src, num_dst = _sorted(edge_index, num_nodes, add_self_loops)
         if edge_attr is not None:
-            _check_edge_attr(edge_attr, edge_index)
+            check_edge_attr(edge_attr, edge_index)
             edge_attr = _sorted_attributes(edge_attr, *arrays[:3], add_self_loops)
         return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
 
@@ -87,11 +97,24 @@ class Graph:
     def device(self) -> torch.device:
         return self.rowptr.device
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether this is one part of a graph: then target i is source i, and further sources belong to other parts."""
+        return False
+
+    def gathered(self, x: Tensor) -> Tensor:
+        """[num_src, ...]: the rows of the sources from those of the targets; a part of a graph fetches some of them."""
+        return x
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of a value over all parts of the graph; here there is one."""
+        return value
+
     # Not functools.cached_property: torch.compile cannot look into it.
     @property
     def src(self) -> Tensor:
         """[E] the source of each edge, in the graph's own order."""
-        return self._once("src", self.sources.long)
+        return self._kept("src", self.sources.long)
 
     @property
     def dst(self) -> Tensor:
@@ -101,12 +124,12 @@ class Graph:
             nodes = torch.arange(self.num_dst, device=self.device)
             return torch.repeat_interleave(nodes, self.in_degree, output_size=self.num_edges)
 
-        return self._once("dst", compute)
+        return self._kept("dst", compute)
 
     @property
     def perm(self) -> Tensor:
         """[E] position of each edge in the given edge_index, -1 for an added self-loop."""
-        return self._once("perm", self.position.long)
+        return self._kept("perm", self.position.long)
 
     @property
     def edge_index(self) -> Tensor:
@@ -128,14 +151,12 @@ class Graph:
         """Whether every edge has its reverse, with the same multiplicity."""
         # Both orders are sorted within a node, so a symmetric graph has equal arrays.
         return (
-            not self.is_bipartite
-            and torch.equal(self.rowptr, self.colptr)
-            and torch.equal(self.sources, self.targets)
+            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.sources, self.targets)
         )
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
         """[E] 1/√(d_i d_j) with in-degrees d: the entries of A_sym, as PyG's `gcn_norm` computes them."""
-        if self.is_bipartite:
+        if self.is_bipartite and not self.is_partitioned:
             raise ValueError(
                 "graph: symmetric normalisation needs one set of nodes, "
                 f"got a bipartite graph of {self.num_src} sources and {self.num_dst} targets"
@@ -145,28 +166,30 @@ class Graph:
             degree = self.in_degree if self.extra is None else self.in_degree - 1
             scale = degree.to(dtype).rsqrt()
             scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
-            weight = scale[self.dst] * scale[self.src]
+            weight = torch.repeat_interleave(scale, self.in_degree, output_size=self.num_edges)
+            weight = weight * self.gathered(scale).index_select(0, self.sources)
             return weight if self.extra is None else weight.masked_fill(self.extra, 0.0)
 
         return self._once(("normalization", dtype), compute)
 
     def ones(self, dtype: torch.dtype) -> Tensor:
-        """[E, 1] ones: the coefficients of a plain sum over neighbours. Cached."""
-        return self._once(
-            ("ones", dtype), lambda: torch.ones(self.num_edges, 1, dtype=dtype, device=self.device)
-        )
+        """[E, 1] ones: the coefficients of a plain sum over neighbours."""
+        return self._kept(("ones", dtype), lambda: torch.ones(self.num_edges, 1, dtype=dtype, device=self.device))
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop per node: existing ones are replaced. Cached."""
-        if self.looped:
-            return self
-        return self._once("with_self_loops", lambda: self._with_loops(replace_existing=True))
+        return self if self.looped else self._derived("with_self_loops", True)
 
     def with_identity(self) -> "Graph":
         """The same graph with an edge i → i for the term I·X at every node: its one loop, or an extra one. Cached."""
-        if self.looped or self.extra is not None:
-            return self
-        return self._once("with_identity", lambda: self._with_loops(replace_existing=False))
+        return self if self.looped or self.extra is not None else self._derived("with_identity", False)
+
+    def _derived(self, name: str, replace_existing: bool) -> "Graph":
+        values = self.edge_attr
+        if values is not None and values.requires_grad:
+            return self._with_loops(replace_existing)  # what belongs to one backward pass is not kept
+        version = None if values is None or values.is_inference() else values._version
+        return self._once((name, version), lambda: self._with_loops(replace_existing))
 
     @property
     def identity(self) -> Tensor:
@@ -176,24 +199,24 @@ class Graph:
         return self.src == self.dst if self.extra is None else self.extra
 
     def _with_loops(self, replace_existing: bool) -> "Graph":
-        src, dst = self.src, self.dst
-        if not replace_existing:
-            loops = torch.arange(min(self.num_src, self.num_dst), device=self.device)
-            src, dst = torch.cat([src, loops]), torch.cat([dst, loops])
-        rowptr, col, position, colptr, row, edge = sort_edges(
-            src, dst, self.num_src, self.num_dst, replace_existing
-        )
-        local = position.long()  # in this graph's order, beyond it or -1 for an added loop
-        added = (local < 0) | (local >= self.num_edges)
-        position = torch.where(added, -1, position)
+        arrays = self.rowptr, self.sources, self.position, self.colptr, self.targets, self.slot
         attributes = self.edge_attr
+        if attributes is not None:  # first with the places in this graph's own order
+            own = torch.arange(self.num_edges, dtype=torch.int32, device=self.device)
+            arrays = self.rowptr, self.sources, own, self.colptr, self.targets, self.slot
+        rowptr, sources, position, colptr, targets, slot = add_loops(
+            arrays, self.num_src, self.num_dst, lambda: self._struct, replace_existing
+        )
+        extra = None if replace_existing else position < 0
         if attributes is not None:
-            attributes = _sorted_attributes(attributes, rowptr, col, position, True)
-        if self.num_edges:
-            position = torch.where(added, -1, self.position[torch.where(added, 0, local)])
-        arrays = (rowptr, col, position, colptr, row, edge)
-        extra = None if replace_existing else added
-        return Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing, extra)
+            attributes = _sorted_attributes(attributes, rowptr, sources, position, True)
+            position = torch.cat([self.position, self.position.new_full((1,), -1)])[position.long()]
+        arrays = rowptr, sources, position, colptr, targets, slot
+        return self.like(Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing, extra))
+
+    def like(self, other: "Graph") -> "Graph":
+        """A graph with other edges between the same nodes, as a graph of the same kind as this one."""
+        return other
 
     def to_undirected(self) -> "Graph":
         """The graph with every edge in both directions, once; attributes of merged edges are added, as in PyG."""
@@ -202,33 +225,46 @@ class Graph:
         if self.is_bipartite:
             raise ValueError("graph: a bipartite graph cannot be made undirected")
         if self.edge_attr is None:
-            return Graph.from_edge_index(
-                to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes
-            )
+            return Graph.from_edge_index(to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes)
         edge_index, attributes = to_undirected(self.edge_index, self.edge_attr, self.num_nodes)
         return Graph.from_edge_index(edge_index, self.num_nodes, attributes)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in held.items() if isinstance(value, Tensor)
-        }
+        moved: dict[str, Any] = {name: value.to(device) for name, value in held.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
+
+    def _kept(self, key: object, compute: Callable[[], T]) -> T:
+        """The same for what is as large as the edges: beyond a size it is computed whenever it is asked for."""
+        return self._once(key, compute) if self.num_edges <= KEPT_EDGES else compute()
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
-            if torch.compiler.is_compiling():
+            with outside_transforms():
                 self._cache[key] = compute()
-            elif torch._C._are_functorch_transforms_active():
-                # Under torch.func a new tensor belongs to the transformation: what is kept must not.
-                with torch._C._DisableFuncTorch():
-                    self._cache[key] = compute()
-            else:
-                # Nor to torch.inference_mode, whose tensors no later training could use.
-                with torch.inference_mode(False):
-                    self._cache[key] = compute()
         return cast(T, self._cache[key])
+
+    @property
+    def _struct(self) -> Any:
+        """This graph as the kernels' MimogcGraph, kept as long as its arrays stay where they are."""
+        arrays = self.rowptr, self.sources, self.colptr, self.targets, self.slot
+        places = [array.data_ptr() for array in arrays]
+        before: Any = self._cache.get("struct")
+        if before is None or before[0] != places:
+            counts, edges = (self.num_src, self.num_dst, self.num_edges), self.num_edges
+            lengths = (self.num_dst + 1, edges, self.num_src + 1, edges, edges)
+            found = [(array.dtype, tuple(array.shape), array.is_contiguous()) for array in arrays]
+            if found != [(torch.int32, (length,), True) for length in lengths]:
+                raise ValueError(
+                    f"graph: expected arrays of int32 for {counts} sources, targets and edges, got {found}"
+                )
+            before = places, library().ffi.new("MimogcGraph*", (*counts, *places, 0))  # type: ignore[union-attr]
+            self._cache["struct"] = before
+        return before[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": {}}
 
     def __repr__(self) -> str:
         nodes = f"{self.num_src}→{self.num_dst}" if self.is_bipartite else str(self.num_dst)
@@ -238,43 +274,14 @@ class Graph:
 torch.export.register_dataclass(Graph)
 
 
-def _check_edge_index(edge_index: Tensor) -> None:
-    if not isinstance(edge_index, Tensor):
-        raise TypeError(f"edge_index: expected a tensor of shape [2, E], got {type(edge_index).__name__}")
-    if edge_index.dtype.is_floating_point or edge_index.dtype.is_complex or edge_index.dtype == torch.bool:
-        raise TypeError(f"edge_index: expected integers, got {edge_index.dtype}")
-    if edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise ValueError(f"edge_index: expected shape [2, E], got {list(edge_index.shape)}")
+def _sorted(edge_index: Tensor, num_nodes: Size | None, replace_loops: bool) -> tuple[Arrays, int, int]:
+    """The sorted edges, and the numbers of sources and targets."""
+    num_src, num_dst = sizes(num_nodes, edge_index)
+    src, dst = edge_index if edge_index.dtype == torch.int32 else edge_index.long()
+    return sort_edges(src, dst, num_src, num_dst, replace_loops), num_src, num_dst
 
 
-def _sizes(num_nodes: Size | None, edge_index: Tensor) -> tuple[int, int]:
-    if num_nodes is None:
-        found = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        num_nodes = max(found, 0)
-    if isinstance(num_nodes, tuple):
-        num_src, num_dst = num_nodes
-    else:
-        num_src = num_dst = num_nodes
-    for size in (num_src, num_dst):
-        if not isinstance(size, int | torch.SymInt) or size < 0:
-            raise ValueError(f"num_nodes: expected a count or a pair of counts, got {num_nodes!r}")
-    return num_src, num_dst
-
-
-def _check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
-    if edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1):
-        raise ValueError(
-            f"edge_attr: expected one row per edge ({edge_index.size(1)}), got shape {list(edge_attr.shape)}"
-        )
-    if edge_attr.device != edge_index.device:
-        raise ValueError(
-            f"edge_attr: expected device {edge_index.device} like edge_index, got {edge_attr.device}"
-        )
-
-
-def _sorted_attributes(
-    edge_attr: Tensor, rowptr: Tensor, col: Tensor, position: Tensor, loops: bool
-) -> Tensor:
+def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, sources: Tensor, position: Tensor, loops: bool) -> Tensor:
     """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
     if not loops:
         return edge_attr[position.long()]
@@ -283,8 +290,8 @@ def _sorted_attributes(
     padded = torch.cat([edge_attr, edge_attr.new_zeros(1, *edge_attr.shape[1:])])  # position -1 reads zero
     known = padded[position.long()]
     degree = rowptr.diff().long()
-    dst = torch.repeat_interleave(torch.arange(num_dst, device=col.device), degree, output_size=col.size(0))
-    other = (dst != col).to(edge_attr.dtype)
+    dst = torch.repeat_interleave(torch.arange(num_dst, device=sources.device), degree, output_size=sources.size(0))
+    other = (dst != sources).to(edge_attr.dtype)
     total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
     total = total.index_add(0, dst, known * other.view(-1, *ones))
     count = other.new_zeros(num_dst).index_add(0, dst, other).clamp(min=1)

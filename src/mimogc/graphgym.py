@@ -35,13 +35,8 @@ from mimogc.nn import LMGConv
 
 def set_cfg_lmgc(cfg: Any) -> None:
     """Put the group ``lmgc`` with its defaults into a GraphGym config."""
-    cfg.lmgc = CfgNode()
-    cfg.lmgc.heads = 4
-    cfg.lmgc.coefficients = "lmgc"
-    cfg.lmgc.combine = "sum"
-    cfg.lmgc.negative_slope = 0.2
-    cfg.lmgc.add_self_loops = True
-    cfg.lmgc.edge_features = False
+    layer = {"heads": 4, "coefficients": "lmgc", "combine": "sum", "negative_slope": 0.2, "add_self_loops": True}
+    cfg.lmgc = CfgNode({**layer, "edge_features": False})
 
 
 class LMGConvGraphGym(torch.nn.Module):
@@ -55,23 +50,12 @@ class LMGConvGraphGym(torch.nn.Module):
 
     def __init__(self, layer_config: Any, **kwargs: Any) -> None:
         super().__init__()
-        options = cfg.lmgc
-        if options.combine == "concat":
-            raise ValueError(
-                "lmgc.combine: GraphGym expects dim_inner channels, so 'sum' or 'mean', got 'concat'"
-            )
-        self.edge_features = options.edge_features
-        self.model = LMGConv(
-            layer_config.dim_in,
-            layer_config.dim_out,
-            heads=options.heads,
-            coefficients=options.coefficients,
-            combine=options.combine,
-            negative_slope=options.negative_slope,
-            add_self_loops=options.add_self_loops,
-            edge_dim=layer_config.edge_dim if options.edge_features else None,
-            bias=layer_config.has_bias,
-        )
+        options = dict(cfg.lmgc)
+        if options["combine"] == "concat":
+            raise ValueError("lmgc.combine: GraphGym expects dim_inner channels, so 'sum' or 'mean', got 'concat'")
+        self.edge_features = options.pop("edge_features")
+        options |= {"edge_dim": layer_config.edge_dim if self.edge_features else None, "bias": layer_config.has_bias}
+        self.model = LMGConv(layer_config.dim_in, layer_config.dim_out, **options)
 
     def forward(self, batch: Any) -> Any:
         edge_attr = batch.edge_attr if self.edge_features else None

@@ -11,15 +11,7 @@ from torch_geometric.data import Batch
 from torch_geometric.datasets import ZINC
 
 from mimogc import Graph
-from mimogc.data import (
-    DataError,
-    Molecules,
-    laplacian_encoding,
-    load,
-    load_molecules,
-    random_walk_encoding,
-    verify,
-)
+from mimogc.data import DataError, Molecules, laplacian_encoding, load, load_molecules, random_walk_encoding, verify
 from mimogc.data.packing import pack_pickles
 
 GRAPH_ARRAYS = ("rowptr", "sources", "position", "colptr", "targets", "slot")

@@ -44,9 +44,7 @@ def test_tensors_equal_pygs(datasets: Path, mirror: Path, tmp_path: Path, name: 
     theirs = {
         "texas": lambda: WebKB(str(tmp_path / "webkb"), "texas"),
         "film": lambda: Actor(str(tmp_path / "actor")),
-        "chameleon": lambda: WikipediaNetwork(
-            str(tmp_path / "wikipedia"), "chameleon", geom_gcn_preprocess=True
-        ),
+        "chameleon": lambda: WikipediaNetwork(str(tmp_path / "wikipedia"), "chameleon", geom_gcn_preprocess=True),
         "minesweeper": lambda: HeterophilousGraphDataset(str(tmp_path / "heterophilous"), "Minesweeper"),
     }[name]()[0]
     for ours in (load_nodes(name).data(), load_nodes(name).data()):  # as first made, and as kept
@@ -139,6 +137,4 @@ def test_every_entry_is_complete() -> None:
         assert entry.licence
         assert entry.citation
         assert entry.files
-        assert entry.metric == (
-            "mae" if entry.graphs > 1 else "roc_auc" if entry.classes == 2 else "accuracy"
-        )
+        assert entry.metric == ("mae" if entry.graphs > 1 else "roc_auc" if entry.classes == 2 else "accuracy")

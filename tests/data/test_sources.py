@@ -68,9 +68,7 @@ def test_altered_file_is_named_and_refused(copy: Path, where: str) -> None:
     path = (copy if where == "mirror" else cache_root()) / TEXAS
     content = path.read_bytes()
     path.write_bytes(content.replace(b"0,1", b"1,0", 1))
-    with pytest.raises(
-        DataError, match=r"out1_node_feature_label\.txt is altered: SHA-256 .*; (replace|delete)"
-    ):
+    with pytest.raises(DataError, match=r"out1_node_feature_label\.txt is altered: SHA-256 .*; (replace|delete)"):
         load_nodes("texas")
     assert [row.state for row in verify(["texas"]) if row.file == TEXAS] == ["altered"]
 

@@ -41,9 +41,7 @@ def test_the_counterexample_is_shown() -> None:
         f"{views.ELEMENTS[case.element]} among {{ {' '.join(views.ELEMENTS[i] for i in case.multiset)} }}"
         for case in (one, two)
     )
-    assert f"✗ collision Of 9,180 pairs, these two give the same output: {shown}" in text(
-        cards.multisets(colliding)
-    )
+    assert f"✗ collision Of 9,180 pairs, these two give the same output: {shown}" in text(cards.multisets(colliding))
     assert "✓ no collision All 9,180 pairs are told apart." in text(cards.multisets(Choice()))
 
 

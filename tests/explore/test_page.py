@@ -125,7 +125,53 @@ def test_another_method_and_another_depth_give_other_numbers(page: Chrome) -> No
 
     pick(page, "Graph", "ring")
     assert wait_for(page, "#edges", other_than="194") == "64"
-    assert float(wait_for(page, "#seconds")) > 0
+    assert float(wait_for(page, "#seconds")) < 20  # seconds, on a machine with other work to do
+
+
+def test_the_tour_leads_from_four_graphs_to_one(page: Chrome) -> None:
+    pick(page, "Guided tour", "2. From LMGC to GCN: the rank falls")
+    assert "One graph with fixed weights" in wait_for(page, "#story")
+    assert wait_for(page, "#operator-rank", other_than="4") == "1"
+    assert wait_for(page, "#effective-rank").startswith("1.0")
+    pick(page, "Guided tour", "3. What softmax cannot count")
+    assert wait_for(page, "#story", "GAT without self-loops")
+    assert "✗ collision" in wait_for(page, "#injectivity h3", "✗")
+    pick(page, "Guided tour", "4. Why more than one graph")
+    assert wait_for(page, "#story", "LMGC with K = 1")
+    assert "✗ dependent outputs" in wait_for(page, "#independence h3", "✗")
+    move(page, "K, comp", Keys.ARROW_RIGHT)
+    assert "✓" in wait_for(page, "#independence h3", "✓")
+    pick(page, "Guided tour", "1. Four graphs")
+    assert wait_for(page, "#operator-rank", "4") == "4"
+
+
+def test_a_graph_of_ones_own(page: Chrome, tmp_path: Path) -> None:
+    given = tmp_path / "mine.txt"
+    given.write_text("# a triangle and a tail\n0 1\n1,2\n2 0\n2 3\n3 3\n")
+    send(page, given)
+    assert wait_for(page, "#nodes", other_than="64") == "4"
+    assert wait_for(page, "#edges") == "4"
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("0 1\n1 two\n")
+    send(page, wrong)
+    assert wait_for(page, "aside .message") == "wrong.txt, line 2: expected two node numbers, got '1 two'"
+
+
+def send(page: Chrome, file: Path) -> None:
+    control(page, "A graph of your own").find_element(By.CSS_SELECTOR, "input[type=file]").send_keys(str(file))
+
+
+def test_controls_and_pictures_have_names_for_a_screen_reader(page: Chrome) -> None:
+    named = []
+    for element in page.find_elements(By.CSS_SELECTOR, "aside marimo-ui-element > *"):
+        for selector in ("select", "[role=slider]", "input[type=number]", "[role=checkbox]"):
+            named += [found.accessible_name for found in element.shadow_root.find_elements(By.CSS_SELECTOR, selector)]
+    print(named)
+    assert len(named) >= 8
+    assert all(named)
+    pictures = page.find_elements(By.CSS_SELECTOR, "main img")
+    assert len(pictures) == 3
+    assert all(picture.get_attribute("alt") for picture in pictures)
 
 
 def test_what_cannot_be_shown_is_a_message(page: Chrome) -> None:
@@ -187,9 +233,7 @@ def test_a_port_in_use_is_one_line(server: Server) -> None:
     done = subprocess.run([*COMMAND, "--port", str(server.port)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        f"mimogc: --port: cannot listen on 127.0.0.1:{server.port} (Address already in use)"
-    )
+    assert line.startswith(f"mimogc: --port: cannot listen on 127.0.0.1:{server.port} (Address already in use)")
 
 
 def test_without_its_packages_it_says_what_to_install() -> None:

@@ -10,7 +10,7 @@ from torch_geometric.utils import to_torch_csc_tensor
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph, testing
-from mimogc.nn import LMGConv, chain
+from mimogc.nn import LMGConv
 from mimogc.nn.coefficients import ACM, BY_NAME, GATv2
 
 NAMES = list(BY_NAME)
@@ -187,109 +187,6 @@ def test_edge_features_of_the_fused_and_the_plain_path_agree(name):
     layer = _layer(name, edge_dim=3)
     explicit, _ = layer(x, edge_index, attributes, return_attention_weights=True)
     torch.testing.assert_close(layer(x, edge_index, attributes), explicit)
-
-
-@pytest.mark.parametrize("combine", ["sum", "mean", "concat"])
-@pytest.mark.parametrize("name", ["lmgc", "gcn", "gatv2"])
-def test_activated_output(name, combine):
-    x, edge_index = _case()
-    plain = _layer(name, combine=combine)
-    layer = _layer(name, combine=combine, act="gelu")
-    layer.load_state_dict(plain.state_dict())
-    expected = torch.nn.functional.gelu(plain(x, edge_index))
-    torch.testing.assert_close(layer(x, edge_index), expected)
-    torch.testing.assert_close(layer(x, edge_index, return_attention_weights=True)[0], expected)
-    torch.testing.assert_close(layer.operator(x, edge_index).weight, plain.operator(x, edge_index).weight)
-    testing.assert_operator(layer, x, edge_index)
-    if combine != "concat":
-        testing.assert_pairwise(layer, x, edge_index)
-
-
-TABLE_OPTIONS = [{}, {"act": "gelu"}, {"bias": False}, {"add_self_loops": False}, {"combine": "mean"}]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("name", "options"), [*(("lmgc", options) for options in TABLE_OPTIONS), ("gatv2", {})], ids=str
-)
-def test_nodes_that_share_the_rows_of_a_table(name, options, dtype):
-    _, edge_index = _case()
-    layer = _layer(name, dtype, **options)
-    table = torch.randn(4, 5, dtype=dtype, requires_grad=True)  # its last row belongs to no node
-    index, graph = torch.arange(12) % 3, Graph.from_edge_index(edge_index, 12)
-    inputs = [table, *layer.parameters()]
-    columns = torch.randn(6, 12, dtype=dtype)
-
-    def derivatives(out):
-        by_kernel = torch.autograd.grad(out.sum(), inputs, retain_graph=True)
-        by_columns = torch.autograd.grad((out.t() * columns).sum(), inputs, retain_graph=True)
-        first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
-        second = torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs, allow_unused=True)
-        return [*by_kernel, *by_columns, *first, *second]
-
-    out, expected = chain([layer], table, graph, index), layer(table[index], graph)
-    torch.testing.assert_close(chain([layer], table, edge_index, index), out)
-    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
-    for one, other in zip([out, *derivatives(out)], [expected, *derivatives(expected)], strict=True):
-        if other is not None:
-            scale = other.abs().max().clamp(min=1)
-            torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=tolerance)
-
-
-def test_a_table_does_not_hide_the_layer_from_hooks():
-    _, edge_index = _case()
-    layer, table, index = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64), torch.arange(12) % 3
-    table.requires_grad_()
-    expected, seen = chain([layer], table, edge_index, index), []
-
-    def look(*arguments):
-        seen.append(arguments)
-
-    everywhere = torch.nn.modules.module.register_module_forward_hook
-    for register in (layer.register_forward_hook, layer.register_full_backward_hook, everywhere):
-        seen.clear()
-        handle = register(look)
-        out = chain([layer], table, edge_index, index)
-        torch.testing.assert_close(out, expected)
-        out.sum().backward()
-        assert seen, register
-        handle.remove()
-
-
-def test_a_table_does_not_hide_a_forward_of_ones_own():
-    class Doubled(LMGConv):
-        def forward(self, *arguments, **options):
-            return 2 * super().forward(*arguments, **options)
-
-    _, edge_index = _case()
-    layer, table, index = Doubled(5, 6), torch.randn(3, 5), torch.arange(12) % 3
-    torch.testing.assert_close(chain([layer], table, edge_index, index), layer(table[index], edge_index))
-
-
-@pytest.mark.parametrize(
-    ("index", "error", "message"),
-    [
-        (torch.zeros(12), TypeError, r"index: expected int64 of shape \[N\], got torch.float32 \[12\]"),
-        (
-            torch.zeros(12, 1, dtype=torch.long),
-            TypeError,
-            r"index: expected int64 .* got torch.int64 \[12, 1\]",
-        ),
-        ([0] * 12, TypeError, "index: expected int64 .* got list"),
-        (torch.full((12,), 3), IndexError, "index"),
-        (torch.full((12,), -1), IndexError, "index"),
-        (
-            torch.full((12,), 0, device="meta"),
-            ValueError,
-            "index: expected device cpu like the table, got meta",
-        ),
-    ],
-)
-def test_bad_indices_into_a_table_are_named(index, error, message):
-    _, edge_index = _case()
-    layer, table = _layer("lmgc"), torch.randn(3, 5, dtype=torch.float64)
-    with pytest.raises(error, match=message):
-        chain([layer], table, edge_index, index)
 
 
 def test_dropout_of_coefficients():

@@ -13,9 +13,7 @@ def test_transformations_agree_with_autograd(method):
     torch.manual_seed(0)
     graph, x = Graph.from_edge_index(random_edges(7, 20), 7), torch.randn(7, 4, dtype=torch.float64)
     layer = LMGConv(4, 4, coefficients=method).double()
-    jacobian = torch.func.jacrev(lambda x: layer(x, graph))(
-        x
-    )  # the first look at the graph is a transformed one
+    jacobian = torch.func.jacrev(lambda x: layer(x, graph))(x)  # the first look at the graph is a transformed one
     before = layer(x, graph)
     torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(lambda x: layer(x, graph), x))
     direction = torch.randn_like(x)

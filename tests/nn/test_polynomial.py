@@ -72,9 +72,7 @@ def test_operator_is_the_layer(graph, basis, degree, loops):
     x = torch.randn(11, 3).double()
     operator = layer.operator(x, graph)
     h = torch.einsum("nf,kfc->nkc", x, operator.weight)
-    torch.testing.assert_close(
-        propagate(operator.alpha, h, operator.graph), layer(x, graph), atol=1e-12, rtol=0
-    )
+    torch.testing.assert_close(propagate(operator.alpha, h, operator.graph), layer(x, graph), atol=1e-12, rtol=0)
 
 
 def test_a_cayley_filter_has_no_local_operator(graph):
@@ -118,9 +116,7 @@ def test_reset_and_repr(graph):
 
 
 def test_wrong_arguments(graph):
-    with pytest.raises(
-        ValueError, match="basis: expected one of monomial, chebyshev, cayley, got 'legendre'"
-    ):
+    with pytest.raises(ValueError, match="basis: expected one of monomial, chebyshev, cayley, got 'legendre'"):
         PolynomialConv(2, 2, 2, "legendre")
     with pytest.raises(ValueError, match="degree: expected at least 0, got -1"):
         PolynomialConv(2, 2, -1)

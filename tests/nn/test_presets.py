@@ -10,9 +10,7 @@ from mimogc.nn import ACMConv, GINLayer, LMGConv
 from mimogc.nn.coefficients import ACM, GATv2, Sheaf
 
 DTYPES = [torch.float32, torch.float64]
-GRAPHS = {"random": (12, random_edges(12, 40))} | {
-    name: awkward(name) for name in AWKWARD if name != "no nodes"
-}
+GRAPHS = {"random": (12, random_edges(12, 40))} | {name: awkward(name) for name in AWKWARD if name != "no nodes"}
 
 
 @pytest.fixture(params=DTYPES, ids=str)
@@ -143,9 +141,7 @@ def test_acm_is_its_dense_filter_bank(graph, dtype, identity, loops):
 def test_sheaf_is_its_dense_transport(graph, dtype, stalk):
     nodes, edge_index = graph
     x = _x(nodes, 5, dtype)
-    layer = LMGConv(5, 6, coefficients=Sheaf(5, 6, stalk_dim=stalk), add_self_loops=False, bias=False).to(
-        dtype
-    )
+    layer = LMGConv(5, 6, coefficients=Sheaf(5, 6, stalk_dim=stalk), add_self_loops=False, bias=False).to(dtype)
     own, other = layer.coefficients.lin_own.weight, layer.coefficients.lin_other.weight
     features = (x @ layer.lin.weight.t()).view(nodes, stalk, 6 // stalk)
     expected = torch.zeros_like(features)
@@ -198,9 +194,7 @@ def test_acmconv_mixes_the_bank_node_by_node(dtype):
     x = _x(nodes, 5, dtype)
     layer = ACMConv(5, 6).to(dtype)
     parts = [torch.relu(part) for part in layer.bank(x, edge_index).chunk(3, dim=1)]
-    score = torch.stack(
-        [torch.sigmoid(part @ gate) for part, gate in zip(parts, layer.gate, strict=True)], dim=1
-    )
+    score = torch.stack([torch.sigmoid(part @ gate) for part, gate in zip(parts, layer.gate, strict=True)], dim=1)
     weight = torch.softmax(score @ layer.mix / 3, dim=1)
     expected = sum(weight[:, k : k + 1] * part for k, part in enumerate(parts))
     torch.testing.assert_close(layer(x, edge_index), expected)

@@ -51,9 +51,7 @@ def test_attention_explainer_finds_alpha(case, name):
         h, (_, alpha) = layer(h, edge_index, return_attention_weights=True)
         weights.append(alpha[: edge_index.size(1)].max(dim=-1).values)
         h = h.relu()
-    torch.testing.assert_close(
-        explanation.edge_mask, torch.stack(weights).max(dim=0).values, rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(explanation.edge_mask, torch.stack(weights).max(dim=0).values, rtol=1e-4, atol=1e-5)
 
 
 def test_attention_explainer_without_self_loops(case):
@@ -90,9 +88,7 @@ def test_to_hetero():
     torch.manual_seed(0)
     data = HeteroData()
     data["paper"].x, data["author"].x = torch.randn(10, 4), torch.randn(6, 7)
-    data["author", "writes", "paper"].edge_index = torch.stack(
-        [random_edges(6, 20)[0], random_edges(10, 20)[1]]
-    )
+    data["author", "writes", "paper"].edge_index = torch.stack([random_edges(6, 20)[0], random_edges(10, 20)[1]])
     data["paper", "written", "author"].edge_index = data["author", "writes", "paper"].edge_index.flip(0)
     data["paper", "cites", "paper"].edge_index = random_edges(10, 15)
     model = to_hetero(Model((-1, -1), add_self_loops=False), data.metadata())

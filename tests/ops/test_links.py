@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
-from mimogc.nn import LMGConv
-from mimogc.nn.chaining import chain
-from mimogc.ops import lmgcs, use_reference
-from mimogc.ops.layers import Settings, Weights
-from mimogc.ops.links import Links, links_of_layers
+from mimogc.nn import LMGCStack
+from mimogc.ops import Settings, Weights, lmgcs, use_reference
+from mimogc.ops._links import links_of_layers
 
 pytestmark = pytest.mark.kernels
 ROWS, LAYERS = 3, 5
@@ -35,13 +33,11 @@ def _refined(graph, colour):
     """One round of colour refinement by hand: the classes of all nodes, in the order of their first nodes."""
     ptr, sources = graph.rowptr.tolist(), graph.sources.tolist()
     names = {}
-    keys = [
-        (colour[i], *sorted(colour[j] for j in sources[ptr[i] : ptr[i + 1]])) for i in range(graph.num_dst)
-    ]
+    keys = [(colour[i], *sorted(colour[j] for j in sources[ptr[i] : ptr[i + 1]])) for i in range(graph.num_dst)]
     return [names.setdefault(key, len(names)) for key in keys]
 
 
-def _check_links(link: Links, graph, colour, classes):
+def _check_links(link, graph, colour, classes):
     """The graph of `link` is that from the colours to the first nodes of the classes, in both orders."""
     ptr, sources = graph.rowptr.tolist(), graph.sources.tolist()
     first = [classes.index(c) for c in range(link.num_dst)]
@@ -53,19 +49,18 @@ def _check_links(link: Links, graph, colour, classes):
         assert col[rowptr[c] : rowptr[c + 1]] == [colour[j] for j in sources[ptr[i] : ptr[i + 1]]]
     colptr = _array(link.colptr, link.num_src + 1)
     targets, slot = _array(link.targets, link.num_edges), _array(link.slot, link.num_edges)
-    by_source = [
-        (j, targets[q], slot[q]) for j in range(link.num_src) for q in range(colptr[j], colptr[j + 1])
-    ]
+    by_source = [(j, targets[q], slot[q]) for j in range(link.num_src) for q in range(colptr[j], colptr[j + 1])]
     by_target = [(col[e], c, e) for c in range(link.num_dst) for e in range(rowptr[c], rowptr[c + 1])]
     assert by_source == sorted(by_target)
 
 
 def _check(graph, index):
-    links = links_of_layers(graph, LAYERS, index, ROWS, True)
+    held = links_of_layers(graph, LAYERS, index, ROWS, True)
+    links = held.of(graph)
     assert len(links) == LAYERS
     colour, num_rows = index.tolist(), ROWS
     for number, link in enumerate(links):
-        if link.parent is None:
+        if not link.parent:
             assert number
             assert (link.num_src, link.num_dst) == (graph.num_dst, graph.num_dst)
             continue
@@ -82,9 +77,7 @@ def _check(graph, index):
 def test_classes_are_those_of_colour_refinement(edges, seed):
     nodes, edge_index = edges
     generator = torch.Generator().manual_seed(seed)
-    _check(
-        Graph.from_edge_index(edge_index, nodes), torch.randint(0, ROWS, (nodes,), generator=generator) // 2
-    )
+    _check(Graph.from_edge_index(edge_index, nodes), torch.randint(0, ROWS, (nodes,), generator=generator) // 2)
 
 
 def test_copies_are_computed_once():
@@ -93,19 +86,19 @@ def test_copies_are_computed_once():
     _check(graph, index)
     links = links_of_layers(graph, LAYERS, index, ROWS, True)
     # By degree; then by the distance to the tail, one step further per layer, until all distances are told apart.
-    assert [link.num_dst for link in links] == [3, 4, 5, 5, nodes]
-    assert [link.num_dst for link in links_of_layers(graph, 2, index, ROWS, False)] == [nodes, nodes]
+    assert [link.num_dst for link in links.of(graph)] == [3, 4, 5, 5, nodes]
+    assert [link.num_dst for link in links_of_layers(graph, 2, index, ROWS, False).of(graph)] == [nodes, nodes]
 
 
 def _assert_same(layers, table, index, graph):
     """Values and gradients of the layers on classes are those of the layers one after another on all nodes."""
     dtype, inputs = table.dtype, [table, *layers.parameters()]
-    weight = torch.randn(graph.num_dst, layers[-1].out_channels, dtype=dtype)
-    found = chain(layers, table, graph, index)
+    weight = torch.randn(graph.num_dst, layers.channels, dtype=dtype)
+    found = layers(table, graph, index)
     with use_reference():
         wanted = table[index]
-        for layer in layers:
-            wanted = layer(wanted, graph)
+        for layer in layers.convolutions():
+            wanted = torch.nn.functional.gelu(layer(wanted, graph))
         expected = torch.autograd.grad((wanted * weight).sum(), inputs)
     gradients = torch.autograd.grad((found * weight).sum(), inputs)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
@@ -120,7 +113,7 @@ def _assert_same(layers, table, index, graph):
 def test_layers_on_classes(name, width, dtype):
     given = {"copies": _cycles, "random": lambda: (60, random_edges(60, 200))}
     nodes, edge_index = given[name]() if name in given else awkward(name)
-    layers = torch.nn.ModuleList(LMGConv(width, width, act="gelu", heads=3) for _ in range(4)).to(dtype)
+    layers = LMGCStack(width, width, 4, heads=3).to(dtype)
     table = torch.randn(ROWS, width, dtype=dtype, requires_grad=True)
     graph = Graph.from_edge_index(edge_index, nodes, add_self_loops=True)
     _assert_same(layers, table, torch.arange(nodes) % 7 % ROWS, graph)
@@ -129,7 +122,7 @@ def test_layers_on_classes(name, width, dtype):
 def test_index_need_not_be_contiguous():
     nodes, edge_index = _cycles()
     graph, index = Graph.from_edge_index(edge_index, nodes), torch.arange(2 * nodes)[::2] % ROWS
-    layers = torch.nn.ModuleList(LMGConv(5, 5, act="gelu", add_self_loops=False) for _ in range(3)).double()
+    layers = LMGCStack(5, 5, 3, add_self_loops=False).double()
     _assert_same(layers, torch.randn(ROWS, 5).double().requires_grad_(), index, graph)
 
 
@@ -145,25 +138,23 @@ def test_a_row_that_is_not_there_is_named(wrong):
 def test_no_layers():
     nodes, edge_index = _cycles()
     index = torch.zeros(nodes, dtype=torch.long)
-    assert links_of_layers(Graph.from_edge_index(edge_index, nodes), 0, index, ROWS, True) == []
+    assert links_of_layers(Graph.from_edge_index(edge_index, nodes), 0, index, ROWS, True)[:2] == ([], 0)
 
 
 def test_more_rows_than_nodes():
-    layers = torch.nn.ModuleList(LMGConv(5, 5, act="gelu") for _ in range(2)).double()
+    layers = LMGCStack(5, 5, 2).double()
     graph = Graph.from_edge_index(random_edges(6, 12), 6)
-    _assert_same(
-        layers, torch.randn(50, 5).double().requires_grad_(), torch.tensor([49, 0, 7, 7, 0, 49]), graph
-    )
+    _assert_same(layers, torch.randn(50, 5).double().requires_grad_(), torch.tensor([49, 0, 7, 7, 0, 49]), graph)
 
 
 def test_the_default_device_does_not_matter():
     nodes, edge_index = _cycles()
-    layers = torch.nn.ModuleList(LMGConv(5, 5, act="gelu") for _ in range(3))
+    layers = LMGCStack(5, 5, 3)
     graph, index = Graph.from_edge_index(edge_index, nodes), torch.arange(nodes) % ROWS
     table = torch.randn(ROWS, 5)
-    expected = chain(layers, table, graph, index)
+    expected = layers(table, graph, index)
     with torch.device("meta"):
-        found = chain(layers, table, graph, index)
+        found = layers(table, graph, index)
     assert torch.equal(found, expected)
 
 
@@ -187,13 +178,13 @@ def test_scores_of_edges_tell_nodes_apart():
 def test_threads(width):
     """Repeatable for a number of threads, and the same up to rounding for all."""
     graph, index = Graph.from_edge_index(random_edges(3000, 9000), 3000), torch.arange(3000) % ROWS
-    layers = torch.nn.ModuleList(LMGConv(width, width, act="gelu") for _ in range(3))
+    layers = LMGCStack(width, width, 3)
     inputs = [torch.randn(ROWS, width, requires_grad=True), *layers.parameters()]
     before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 1, 2, 2):
             torch.set_num_threads(threads)
-            out = chain(layers, inputs[0], graph, index)
+            out = layers(inputs[0], graph, index)
             results.append([out, *torch.autograd.grad(out.mean(), inputs)])
     finally:
         torch.set_num_threads(before)

@@ -72,9 +72,7 @@ print(ops.backend(), after - before, both - after)
 """
     if not os.path.isdir("/proc/self/task"):
         pytest.skip("threads of a process are counted through /proc")
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert found.stdout.split() == ["native", "0", "1"]
 
 
@@ -129,18 +127,12 @@ def test_reference_is_one_environment_variable_away():
     for wanted in ("native", "reference"):
         environment = os.environ | {"MIMOGC_BACKEND": wanted}
         found = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=120,
+            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment, timeout=120
         )
         assert found.stdout.strip() == wanted, found.stderr
     environment = os.environ | {"MIMOGC_BACKEND": "fast"}
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
-    )
-    assert "MIMOGC_BACKEND: expected 'native' or 'reference', got 'fast'" in found.stderr
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    assert "MIMOGC_BACKEND: expected 'native', 'reference' or 'triton', got 'fast'" in found.stderr
 
 
 @pytest.mark.parametrize("capability", ["default", "avx2"])
@@ -162,12 +154,10 @@ for heads, channels in ((4, 48), (3, 7)):
     found = ops.lmgc(x, weight, att, graph, act="gelu")
     with ops.use_reference():
         torch.testing.assert_close(found, ops.lmgc(x, weight, att, graph, act="gelu"), rtol=1e-4, atol=1e-4)
-print(mimogc._library.library()._name)
+print(mimogc._library.library().path)
 """
     environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
-    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
     assert found.returncode == 0, found.stderr
     levels = {"default": ("x86_64_v2", "generic"), "avx2": ("x86_64_v2", "x86_64_v3", "generic")}
     assert any(level in found.stdout for level in levels[capability])
@@ -179,13 +169,77 @@ def test_a_library_of_other_sources_is_not_used(tmp_path, monkeypatch):
 
     folder = tmp_path / "ops"
     (folder / "csrc").mkdir(parents=True)
-    library = Path(_library.library()._name)
+    library = _library.library().path
     (folder / library.name).write_bytes(library.read_bytes())
     header = Path(_library.__file__).parent / "ops" / "csrc" / "mimogc.h"
     monkeypatch.setattr(_library, "_folders", lambda: [folder])
-    assert _library.library.__wrapped__() is not None  # an installed package has no header
     (folder / "csrc" / "mimogc.h").write_bytes(header.read_bytes())
     assert _library.library.__wrapped__() is not None
     (folder / "csrc" / "mimogc.h").write_bytes(header.read_bytes() + b"// changed")
     with pytest.warns(RuntimeWarning, match="compiled from other sources than these"):
         assert _library.library.__wrapped__() is None
+    (folder / "csrc" / "mimogc.h").unlink()
+    with pytest.warns(RuntimeWarning, match="compiled from other sources than these"):
+        assert _library.library.__wrapped__() is None
+
+
+# A process with little more memory than it has already: the kernel's own memory is what does not fit any more.
+NO_MEMORY = """
+import resource, torch
+torch.set_num_threads({threads})
+from mimogc import Graph, ops
+from mimogc.ops._links import links_of_layers
+
+def mapped():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+
+def limited(call, megabytes):
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped() + megabytes * 2**20, before[1]))
+    try:
+        call()
+    except MemoryError as error:
+        return str(error).split(":")[0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+NODES, EDGES = 1000, 2_000_000
+edges = torch.stack([torch.randint(0, NODES, (EDGES,)), torch.zeros(EDGES, dtype=torch.long)])  # into one node
+graph = Graph.from_edge_index(edges, NODES)
+spread = Graph.from_edge_index(torch.randint(0, NODES, (2, EDGES)), NODES)
+x, weight, att = torch.randn(NODES, 40), torch.randn(36, 40), torch.randn(24, 36)
+s, h = torch.randn(NODES, 12), torch.randn(NODES, 12, 3)
+
+def layer():
+    return ops.lmgc(x.requires_grad_(), weight, att, spread)
+
+def class_graphs():
+    many = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), EDGES)
+    rows = torch.zeros(EDGES, dtype=torch.long)
+    return many, lambda: links_of_layers(many, 2, rows, 1, True)
+
+layer().sum().backward()  # the threads are there now
+ops.propagate_tanh(s, s, h, graph)
+out = layer()
+many, classes = class_graphs()
+cases = [
+    (lambda: ops.propagate_tanh(s, s, h, graph), 30),  # a row of 2 million edges and 12 scores needs 96 MB
+    (lambda: out.sum().backward(retain_graph=True), 30),  # the gradients of the scores need as much
+    (lambda: Graph.from_edge_index(edges, NODES), 36),  # 32 MB that are given and 8 that are not
+    (classes, 52),  # 48 MB that are given
+]
+for call, megabytes in cases:
+    print(limited(call, megabytes))
+    call()  # the process lives, and with its memory back it computes
+print("alive")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the size of a process is read through /proc")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_memory_is_an_error_and_not_the_end(threads):
+    code = NO_MEMORY.format(threads=threads)
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}  # what is freed goes back to the system
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
+    kernels = ["mimogc_tanh_sum", "mimogc_layer_grad", "mimogc_sort_edges", "mimogc_classes"]
+    assert found.stdout.split() == [*kernels, "alive"], found.stderr

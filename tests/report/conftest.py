@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from browser import browser
-from mimogc.experiments.run import Record
-from mimogc.experiments.store import Store
+from mimogc.runs.run import Record
+from mimogc.runs.store import Store
 
 __all__ = ["browser", "make_store"]
 

@@ -1,20 +1,12 @@
 """Records as the universality study stores them."""
 
-from mimogc.experiments.run import Outcome, Record, Run, hparams
+from mimogc.runs.run import Outcome, Record, Run, hparams
 
-ENVIRONMENT = {
-    "mimogc": "0.1.0",
-    "torch": "2.13.0",
-    "python": "3.11.7",
-    "revision": "abcdef0123456789",
-    "threads": 1,
-}
+ENVIRONMENT = {"mimogc": "0.1.0", "torch": "2.13.0", "python": "3.11.7", "revision": "abcdef0123456789", "threads": 1}
 MEANS = {"gatv2": 0.001, "fagcn": 0.57, "acm": 0.492, "gin": 0.25, "lmgc": 1.4e-6, "mimogc": 1.5e-14}
 
 
-def record(
-    method: str, variant: str, mse: float, seed: int = 0, steps: int = 40_000, lr: float = 0.01
-) -> Record:
+def record(method: str, variant: str, mse: float, seed: int = 0, steps: int = 40_000, lr: float = 0.01) -> Record:
     """One stored run of the universality study with an error and a short curve."""
     run = Run("universality", "erdos_renyi", method, variant, hparams(lr=lr, steps=steps), 0, seed)
     curves = {"step": [1.0, 100.0, float(steps)], "mse": [1.5, mse * 30, mse]}

@@ -9,8 +9,8 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from stored_results import full_table
 
-from mimogc.experiments.run import Record
 from mimogc.report import write_report
+from mimogc.runs.run import Record
 
 Show = Callable[..., Chrome]
 

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from mimogc.cli import run as command_line
-from mimogc.experiments.figures import FIGURES
 from mimogc.report import write_report
+from mimogc.studies.figures import FIGURES
 
 DRAWN = ("random-filters", "gcn-filters")
 

@@ -72,9 +72,7 @@ def test_the_definition(graph, x):
     operator = layer.requires_grad_(False).operator(x, graph)
     u = fourier_basis(graph).vectors
     a = torch.zeros(4, N, N).double()
-    a.index_put_(
-        (torch.arange(4).view(-1, 1), operator.graph.dst, operator.graph.src), operator.alpha.T, True
-    )
+    a.index_put_((torch.arange(4).view(-1, 1), operator.graph.dst, operator.graph.src), operator.alpha.T, True)
     jacobian = torch.einsum("mij,mfc->icjf", a, operator.weight)
     transformed = torch.einsum("ik,icjf,jl->kclf", u, jacobian, u)
     diagonal = torch.einsum("kckf->kcf", transformed)
@@ -124,9 +122,7 @@ def test_polynomials(basis, graph, x):
         layer = PolynomialConv(F, C, degree, basis).double()
         assert operator_rank(layer, x, graph) == min(degree + 1, distinct, C * F)
         assert coupling(layer, x, graph) == pytest.approx(0, abs=1e-12)
-    ring = Graph.from_edge_index(
-        torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    ).to_undirected()  # three distinct λ
+    ring = Graph.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])).to_undirected()  # three distinct λ
     assert operator_rank(PolynomialConv(F, C, 5, basis).double(), torch.randn(4, F).double(), ring) == 3
 
 
@@ -139,9 +135,7 @@ def test_cayley_by_differentiation(graph, x):
 def test_mimo_gc(graph, x):
     basis = fourier_basis(graph)
     layer = MIMOConv(F, C, basis).double()
-    torch.testing.assert_close(
-        component_amplification(layer, x, graph), layer.weight.detach(), atol=1e-12, rtol=0
-    )
+    torch.testing.assert_close(component_amplification(layer, x, graph), layer.weight.detach(), atol=1e-12, rtol=0)
     assert coupling(layer, x, graph) == pytest.approx(0, abs=1e-12)
     assert operator_rank(layer, x, graph) == amplification_rank(layer.weight.detach()) == min(N, C * F)
     low = MIMOConv(F, C, basis, rank=3).double()
@@ -244,17 +238,13 @@ def test_float32(graph, x):
     layer = layer_of("lmgc")
     single = component_amplification(layer.float(), x.float(), graph)
     assert single.dtype == torch.float64
-    torch.testing.assert_close(
-        single, component_amplification(layer.double(), x, graph), atol=1e-4, rtol=1e-4
-    )
+    torch.testing.assert_close(single, component_amplification(layer.double(), x, graph), atol=1e-4, rtol=1e-4)
     assert operator_rank(layer.float(), x.float(), graph) == 4
 
 
 def test_refusals(graph, x):
     layer = layer_of("lmgc")
-    with pytest.raises(
-        ValueError, match=r"layer: the Jacobian of LMGConv from \[10, 3\] to \[10, 4\] takes about"
-    ):
+    with pytest.raises(ValueError, match=r"layer: the Jacobian of LMGConv from \[10, 3\] to \[10, 4\] takes about"):
         component_amplification(layer, x, graph, differentiate=True, memory_limit=1000)
     with pytest.raises(TypeError, match=r"graph: expected a mimogc\.Graph, got Tensor"):
         operator_rank(layer, x, graph.edge_index)

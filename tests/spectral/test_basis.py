@@ -122,9 +122,7 @@ def test_sparse_solver_agrees_with_dense(laplacian, which, copies, seed):
     torch.manual_seed(seed)  # Lanczos' method alone misses copies for some seeds, 17 and 32 among them
     one = barabasi_albert_graph(n, 3)
     # Copies of one graph: every eigenvalue comes several times, and the graph is disconnected.
-    graph = Graph.from_edge_index(
-        torch.cat([one + n * c for c in range(copies)], 1), n * copies
-    ).to_undirected()
+    graph = Graph.from_edge_index(torch.cat([one + n * c for c in range(copies)], 1), n * copies).to_undirected()
     full, part = fourier_basis(graph, laplacian=laplacian), fourier_basis(graph, 9, which, laplacian)
     chosen = slice(None, 9) if which == "smallest" else slice(-9, None)
     torch.testing.assert_close(part.values, full.values[chosen], atol=1e-9, rtol=0)
@@ -132,9 +130,7 @@ def test_sparse_solver_agrees_with_dense(laplacian, which, copies, seed):
     assert not part.complete
     projector = full.vectors[:, chosen] @ full.vectors[:, chosen].T
     torch.testing.assert_close(part.vectors @ part.vectors.T, projector, atol=1e-6, rtol=0)
-    torch.testing.assert_close(
-        fourier_basis(graph, 9, which, laplacian).vectors, part.vectors, atol=0, rtol=0
-    )
+    torch.testing.assert_close(fourier_basis(graph, 9, which, laplacian).vectors, part.vectors, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("which", ["smallest", "largest"])

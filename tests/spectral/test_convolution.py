@@ -72,9 +72,7 @@ def test_only_the_transformed_filter_is_independent_of_signs():
     theta_hat, x = torch.randn(7, 2, 2).double(), torch.randn(7, 2).double()
     one = mimo_convolution(None, x, basis, theta_hat=theta_hat)
     torch.testing.assert_close(mimo_convolution(None, x, flipped, theta_hat=theta_hat), one)
-    torch.testing.assert_close(
-        mimo_convolution(theta_hat, x, flipped), -mimo_convolution(theta_hat, x, basis)
-    )
+    torch.testing.assert_close(mimo_convolution(theta_hat, x, flipped), -mimo_convolution(theta_hat, x, basis))
 
 
 def test_an_incomplete_basis_convolves_the_components_it_has():
@@ -94,9 +92,7 @@ def test_types_and_gradients():
     for form in [mimo_convolution, *FORMS]:
         out = form(theta, x, basis)
         assert out.dtype == torch.float32
-        torch.testing.assert_close(
-            out.double(), form(theta.double(), x.double(), basis), atol=1e-5, rtol=1e-5
-        )
+        torch.testing.assert_close(out.double(), form(theta.double(), x.double(), basis), atol=1e-5, rtol=1e-5)
     assert siso_convolution(theta[:, 0, 0], x[:, 0], basis).dtype == torch.float32
     inputs = (theta.double().requires_grad_(), x.double().requires_grad_())
     assert torch.autograd.gradcheck(lambda t, s: mimo_convolution(t, s, basis), inputs)

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.utils import erdos_renyi_graph
 
 from mimogc import Graph
-from mimogc.spectral import (
-    dirichlet_energy,
-    effective_rank,
-    fourier_basis,
-    mean_average_distance,
-    rank_one_distance,
-)
+from mimogc.spectral import dirichlet_energy, effective_rank, fourier_basis, mean_average_distance, rank_one_distance
 
 PATH = Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]), 3).to_undirected()
 
@@ -94,12 +88,7 @@ def test_batches_are_one_by_one(dtype):
 def test_no_nodes():
     x = torch.empty(0, 3)
     none = Graph.from_edge_index(torch.empty(2, 0).long(), 0)
-    for value in (
-        effective_rank(x),
-        rank_one_distance(x),
-        dirichlet_energy(x, none),
-        mean_average_distance(x),
-    ):
+    for value in (effective_rank(x), rank_one_distance(x), dirichlet_energy(x, none), mean_average_distance(x)):
         assert value.item() == 0
 
 

@@ -72,9 +72,7 @@ def test_k_one_fails_on_collinear_elements_only(elements):
 
 def test_k_one_fails_around_different_elements(elements):
     assert check_linear_independence(layer_of("lmgc", 1), elements, 1, across_elements=True).counterexample
-    assert not check_linear_independence(
-        layer_of("lmgc", 2), elements, 1, across_elements=True
-    ).counterexample
+    assert not check_linear_independence(layer_of("lmgc", 2), elements, 1, across_elements=True).counterexample
 
 
 @pytest.mark.parametrize("loops", [False, True])
@@ -147,9 +145,7 @@ def test_wrong_arguments(elements):
         check_injectivity(layer, elements[0], 2)
     with pytest.raises(ValueError, match="max_size: expected at least 1, got 0"):
         check_linear_independence(layer, elements, 0)
-    with pytest.raises(
-        ValueError, match="max_size: 3 elements and multisets up to 60 give more than 20,000 cases"
-    ):
+    with pytest.raises(ValueError, match="max_size: 3 elements and multisets up to 60 give more than 20,000 cases"):
         check_injectivity(layer, elements, 60)
     with pytest.raises(ValueError, match=r"layer: expected at least 2 output channels.*got 1"):
         check_linear_independence(layer_of("lmgc", channels=1), elements, 2)

@@ -53,9 +53,7 @@ def test_it_has_the_smallest_norm():
     )
     torch.testing.assert_close(mimo_convolution(theta_plus, x, basis), y, atol=1e-9, rtol=1e-9)
     assert theta.norm() < other.norm()
-    least_squares = torch.linalg.lstsq(
-        basis.transform(x).unsqueeze(1), basis.transform(y).unsqueeze(1)
-    ).solution
+    least_squares = torch.linalg.lstsq(basis.transform(x).unsqueeze(1), basis.transform(y).unsqueeze(1)).solution
     torch.testing.assert_close(basis.transform(theta), least_squares.transpose(1, 2), atol=1e-9, rtol=1e-9)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mimogc.data.sources import cache_root, load_arrays, save_arrays
+from mimogc.data.sources import Array, derived
 
 if TYPE_CHECKING:
     from mimogc.data.molecules import Molecules
@@ -46,7 +46,7 @@ def laplacian_encoding(molecules: "Molecules", k: int = 8) -> Encoding:
         pad = torch.nn.functional.pad
         return pad(vectors[..., 1 : k + 1], (0, missing)), pad(values[..., 1 : k + 1], (0, missing))
 
-    return _cached(f"laplacian{k}", molecules, k, compute, with_values=True)
+    return _cached(f"laplacian{k}", molecules, k, compute)
 
 
 def random_walk_encoding(molecules: "Molecules", k: int = 20) -> Encoding:
@@ -60,33 +60,27 @@ def random_walk_encoding(molecules: "Molecules", k: int = 20) -> Encoding:
             power = power @ step
         return torch.stack(diagonals, dim=-1), None
 
-    return _cached(f"randomwalk{k}", molecules, k, compute, with_values=False)
+    return _cached(f"randomwalk{k}", molecules, k, compute)
 
 
 def _cached(
-    kind: str,
-    molecules: "Molecules",
-    k: int,
-    compute: Callable[[Tensor], tuple[Tensor, Tensor | None]],
-    with_values: bool,
+    kind: str, molecules: "Molecules", k: int, compute: Callable[[Tensor], tuple[Tensor, Tensor | None]]
 ) -> Encoding:
     """Read the encoding of these very molecules from the cache, or compute and keep it."""
     if k < 1:
         raise ValueError(f"k: expected at least 1, got {k}")
-    path = cache_root() / "processed" / f"{molecules.name}-{kind}-{molecules.digest[:16]}.npz"
-    arrays = load_arrays(path)
-    if arrays is None:
-        atom = torch.zeros(molecules.atom.size(0), k)
-        value = torch.zeros(len(molecules), k)
+
+    def arrays() -> dict[str, Array]:
+        found = {"atom": torch.zeros(molecules.atom.size(0), k)}
         for index, atoms, adjacency in _by_size(molecules):
             rows, values = compute(adjacency)
-            atom[atoms] = rows.float()
+            found["atom"][atoms] = rows.float()
             if values is not None:
-                value[index] = values.float()
-        arrays = {"atom": atom.numpy(), "molecule": value.numpy()} if with_values else {"atom": atom.numpy()}
-        save_arrays(path, arrays)
-    found = torch.from_numpy(arrays["atom"])
-    return Encoding(found, torch.from_numpy(arrays["molecule"]) if with_values else None)
+                found.setdefault("molecule", torch.zeros(len(molecules), k))[index] = values.float()
+        return {name: tensor.numpy() for name, tensor in found.items()}
+
+    kept = derived(f"{molecules.name}-{kind}-{molecules.digest[:16]}", arrays)
+    return Encoding(**{name: torch.from_numpy(array) for name, array in kept.items()})
 
 
 def _by_size(molecules: "Molecules") -> Iterator[tuple[Tensor, Tensor, Tensor]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -66,23 +65,17 @@ class Molecules:
     def __len__(self) -> int:
         return self.y.size(0)
 
-    @cached_property
-    def boundaries(self) -> tuple[int, int, int, int]:
-        a, b, c = self.sizes
-        return 0, a, a + b, a + b + c
-
     def split(self, name: Split) -> Tensor:
         """[n] the molecules of a split."""
         if name not in SPLITS:
             raise ValueError(f"split: expected one of {', '.join(SPLITS)}, got {name!r}")
         place = SPLITS.index(name)
-        return torch.arange(self.boundaries[place], self.boundaries[place + 1], device=self.y.device)
+        start = sum(self.sizes[:place])
+        return torch.arange(start, start + self.sizes[place], device=self.y.device)
 
     def to(self, device: torch.device | str) -> "Molecules":
         """The arena on another device; batches are then collated there."""
-        plain, looped = (
-            Edges(**{k: v.to(device) for k, v in vars(e).items()}) for e in (self.plain, self.looped)
-        )
+        plain, looped = (Edges(**{k: v.to(device) for k, v in vars(e).items()}) for e in (self.plain, self.looped))
         atom, ptr, y = (t.to(device) for t in (self.atom, self.ptr, self.y))
         return replace(self, atom=atom, ptr=ptr, y=y, plain=plain, looped=looped)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,21 +15,12 @@ from torch_geometric.data import Data, InMemoryDataset, download_url
 from torch_geometric.datasets import Actor, HeterophilousGraphDataset, WebKB, WikipediaNetwork
 from torch_geometric.utils import to_undirected
 
-from mimogc.data.sources import (
-    Array,
-    DataError,
-    announce,
-    cache_root,
-    load_arrays,
-    save_arrays,
-    scratch_folder,
-    sha256,
-)
+from mimogc.data.catalog import Family, Metric
+from mimogc.data.sources import Array, DataError, cache_root, derived, scratch_folder
 from mimogc.graph import Graph
 
-Metric = Literal["accuracy", "roc_auc", "mae"]
-Family = Literal["webkb", "actor", "wikipedia", "heterophilous", "npz"]
 FILTERED_URL = f"{HeterophilousGraphDataset.url}/{{}}.npz"
+_TENSORS = ("edge_index", "y", "train_mask", "val_mask", "test_mask")
 _ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 
 
@@ -64,38 +55,28 @@ class NodeDataset:
 
     def graph(self, undirected: bool = False) -> Graph:
         """The graph as it was published, or with every edge in both directions."""
-        edge_index = (
-            to_undirected(self.edge_index, num_nodes=self.num_nodes) if undirected else self.edge_index
-        )
+        edge_index = to_undirected(self.edge_index, num_nodes=self.num_nodes) if undirected else self.edge_index
         return Graph.from_edge_index(edge_index, self.num_nodes)
 
     def data(self) -> Data:
         """The PyG object."""
-        return Data(
-            x=self.x,
-            edge_index=self.edge_index,
-            y=self.y,
-            train_mask=self.train_mask,
-            val_mask=self.val_mask,
-            test_mask=self.test_mask,
-        )
+        return Data(**{key: getattr(self, key) for key in ("x", *_TENSORS)})
 
 
-def pyg_dataset(family: Family, name: str, root: Path) -> InMemoryDataset:
-    """PyG's dataset on the raw files below `root`, which is laid out like the mirror."""
-    return _construct(family, name, root, {})
+# Makes PyG's classes get their raw files and parse none of them.
+UNPARSED: dict[str, Any] = {"process": lambda self: None, "load": lambda self, path: None}
 
 
 def download(family: Family, name: str, root: Path) -> None:
-    """Download the raw files as PyG does, and parse none of them."""
+    """Download the raw files as PyG does."""
     if family == "npz":
-        target = root / "heterophilous" / name / "raw"
-        download_url(FILTERED_URL.format(name), str(target), log=False)
+        download_url(FILTERED_URL.format(name), str(root / "heterophilous" / name / "raw"), log=False)
     else:
-        _construct(family, name, root, {"process": lambda self: None, "load": lambda self, path: None})
+        _pyg_dataset(family, name, root, UNPARSED)
 
 
-def _construct(family: Family, name: str, root: Path, overrides: dict[str, Any]) -> InMemoryDataset:
+def _pyg_dataset(family: Family, name: str, root: Path, overrides: dict[str, Any]) -> InMemoryDataset:
+    """PyG's dataset on the raw files below `root`, which is laid out like the mirror."""
     classes: dict[str, tuple[type[InMemoryDataset], dict[str, Any]]] = {
         "webkb": (WebKB, {"name": name}),
         "actor": (Actor, {}),
@@ -107,22 +88,19 @@ def _construct(family: Family, name: str, root: Path, overrides: dict[str, Any])
         return type(base.__name__, (base,), overrides)(root=str(root / family), **arguments)
 
 
-def load_verified(
-    name: str, family: Family, raw_name: str, files: tuple[str, ...], digest: str
-) -> NodeDataset:
+def load_verified(name: str, family: Family, raw_name: str, files: tuple[str, ...], digest: str) -> NodeDataset:
     """The dataset from verified raw files in the cache; what PyG makes of them is kept as plain arrays."""
-    path = cache_root() / "processed" / f"{name}-{digest[:16]}.npz"
-    arrays = load_arrays(path)
-    if arrays is None:
-        if family == "npz":
-            return load_npz(cache_root() / files[0], name)
+    if family == "npz":
+        return load_npz(cache_root() / files[0], name)
+
+    def arrays() -> dict[str, Array]:
         with scratch_folder() as folder:
             for file in files:
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).symlink_to(cache_root() / file)
-            arrays = _to_arrays(pyg_dataset(family, raw_name, folder)[0])
-        save_arrays(path, arrays)
-    return _from_arrays(name, arrays)
+            return _to_arrays(_pyg_dataset(family, raw_name, folder, {})[0])
+
+    return _from_arrays(name, derived(f"{name}-{digest[:16]}", arrays))
 
 
 def _to_arrays(data: Data) -> dict[str, Array]:
@@ -132,7 +110,7 @@ def _to_arrays(data: Data) -> dict[str, Array]:
         "shape": np.array(data.x.shape),
         "place": place.numpy().astype(np.int32),
         "value": data.x[place[:, 0], place[:, 1]].numpy(),
-        **{key: data[key].numpy() for key in ("edge_index", "y", "train_mask", "val_mask", "test_mask")},
+        **{key: data[key].numpy() for key in _TENSORS},
     }
 
 
@@ -140,79 +118,56 @@ def _from_arrays(name: str, arrays: dict[str, Array]) -> NodeDataset:
     x = torch.zeros(*(int(size) for size in arrays["shape"]))
     row, column = torch.from_numpy(arrays["place"]).long().t()
     x[row, column] = torch.from_numpy(arrays["value"])
-    tensors = {key: torch.from_numpy(arrays[key]) for key in arrays if key not in ("shape", "place", "value")}
-    return _node_dataset(name, x=x, **tensors)
+    return _node_dataset(name, x=x, **{key: torch.from_numpy(arrays[key]) for key in _TENSORS})
 
 
 def _node_dataset(name: str, y: Tensor, **tensors: Tensor) -> NodeDataset:
     return NodeDataset(name=name, y=y, metric="roc_auc" if int(y.max()) == 1 else "accuracy", **tensors)
 
 
-def load_npz(path: Path, name: str | None = None) -> NodeDataset:
-    """A dataset from one npz file with node_features [N, F], node_labels [N], edges [E, 2] and masks [S, N].
+def load_npz(path: Path | str, name: str | None = None) -> NodeDataset:
+    """A dataset from one npz file of your own.
 
-    The edges are made undirected; two classes mean ROC-AUC.
+    Args:
+        path: of the file, with the arrays node_features [N, F], node_labels [N] with classes 0, 1, …, edges [E, 2]
+            with nodes 0 to N − 1, and train_masks, val_masks and test_masks [S, N], a row for each split. Every edge is
+            used in both directions, and an edge that is there twice once. With two classes the metric is ROC-AUC, with
+            more it is accuracy.
+        name: of the dataset; by default ``npz:PATH``.
     """
+    path = Path(path).expanduser()
     try:
         with np.load(path, allow_pickle=False) as file:
             missing = [key for key in _ARRAYS if key not in file.files]
             if missing:
-                raise DataError(
-                    f"{path}: expected the arrays {', '.join(_ARRAYS)}; missing: {', '.join(missing)}"
-                )
+                raise DataError(f"{path}: expected the arrays {', '.join(_ARRAYS)}; missing: {', '.join(missing)}")
             arrays = {key: file[key] for key in _ARRAYS}
     except FileNotFoundError as error:
-        raise DataError(
-            f"{path}: no such file; npz:PATH names an npz file with {', '.join(_ARRAYS)}"
-        ) from error
+        raise DataError(f"{path}: no such file; npz:PATH names an npz file with {', '.join(_ARRAYS)}") from error
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, AttributeError) as error:
-        raise DataError(
-            f"{path}: not a readable npz file ({error}); it may be truncated, fetch it again"
-        ) from error
-    if name is None:
-        announce(str(path), sha256(path))
+        raise DataError(f"{path}: not a readable npz file ({error}); it may be truncated, fetch it again") from error
     _check_shapes(path, arrays)
     x = torch.from_numpy(arrays["node_features"]).float()
     edges = torch.from_numpy(arrays["edges"]).long().t().contiguous()
-    masks = {
-        f"{key}_mask": torch.from_numpy(arrays[f"{key}_masks"]).bool().t().contiguous() for key in _SPLITS
-    }
-    return _node_dataset(
-        name or f"npz:{path}",
-        x=x,
-        y=torch.from_numpy(arrays["node_labels"]).long(),
-        edge_index=to_undirected(edges, num_nodes=x.size(0)),
-        **masks,
-    )
-
-
-_SPLITS = ("train", "val", "test")
+    edges = to_undirected(edges, num_nodes=x.size(0))
+    labels = torch.from_numpy(arrays["node_labels"]).long()
+    masks = {key.removesuffix("s"): torch.from_numpy(arrays[key]).bool().t().contiguous() for key in _ARRAYS[3:]}
+    return _node_dataset(name or f"npz:{path}", x=x, y=labels, edge_index=edges, **masks)
 
 
 def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
     features, labels, edges = (arrays[key] for key in _ARRAYS[:3])
     n = labels.shape[0] if labels.ndim == 1 else -1
-    wrong = next(
-        (
-            f"{key} of shape {expected}, got {list(arrays[key].shape)}"
-            for key, expected, fits in [
-                ("node_labels", "[N]", n > 0),
-                ("node_features", f"[{n}, F]", features.ndim == 2 and features.shape[0] == n),
-                ("edges", "[E, 2]", edges.ndim == 2 and edges.shape[1] == 2),
-                *(
-                    (key, f"[S, {n}]", arrays[key].ndim == 2 and arrays[key].shape[1] == n)
-                    for key in _ARRAYS[3:]
-                ),
-            ]
-            if not fits
-        ),
-        None,
-    )
-    if wrong is not None:
-        raise DataError(f"{path}: expected {wrong}")
+    shapes = [
+        ("node_labels", "[N]", n > 0),
+        ("node_features", f"[{n}, F]", features.ndim == 2 and features.shape[0] == n),
+        ("edges", "[E, 2]", edges.ndim == 2 and edges.shape[1] == 2),
+        *((key, f"[S, {n}]", arrays[key].ndim == 2 and arrays[key].shape[1] == n) for key in _ARRAYS[3:]),
+    ]
+    for key, expected, fits in shapes:
+        if not fits:
+            raise DataError(f"{path}: expected {key} of shape {expected}, got {list(arrays[key].shape)}")
     if edges.size and not (int(edges.min()) >= 0 and int(edges.max()) < n):
-        raise DataError(
-            f"{path}: edges: expected nodes 0 to {n - 1}, got {int(edges.min())} to {int(edges.max())}"
-        )
+        raise DataError(f"{path}: edges: expected nodes 0 to {n - 1}, got {int(edges.min())} to {int(edges.max())}")
     if int(labels.min()) < 0:
         raise DataError(f"{path}: node_labels: expected classes from 0, got {int(labels.min())}")

@@ -52,15 +52,17 @@ _ATOMS, _BONDS = 64, 4  # an edge as one sortable number: (atom · 64 + neighbou
 def _edges(keys: Array, ptr: Array) -> Edges:
     """Edges from sorted keys, in which the atoms of all molecules are numbered through."""
     keys = cast("np.ndarray[Any, np.dtype[np.int64]]", keys)
-    atom, neighbour, bond = keys // (_ATOMS * _BONDS), keys // _BONDS % _ATOMS, keys % _BONDS
+    return sorted_edges(keys // (_ATOMS * _BONDS), keys // _BONDS % _ATOMS, keys % _BONDS, ptr)
+
+
+def sorted_edges(atom: Array, neighbour: Array, kind: Array, ptr: Array) -> Edges:
+    """Edges sorted by atom and neighbour; atoms are numbered through, neighbours counted within their molecule."""
     degree = np.bincount(atom, minlength=int(ptr[-1]))
     rowptr = np.concatenate([[0], np.cumsum(degree)])
     edge_ptr = rowptr[ptr]
     counts = np.diff(edge_ptr)
     column = neighbour + np.repeat(ptr[:-1], counts)
-    order = (
-        scipy.sparse.csr_matrix((np.arange(keys.size), column, rowptr), shape=(ptr[-1], ptr[-1])).tocsc().data
-    )
+    order = scipy.sparse.csr_matrix((np.arange(atom.size), column, rowptr), shape=(ptr[-1], ptr[-1])).tocsc().data
     twin = torch.from_numpy((order - np.repeat(edge_ptr[:-1], counts)).astype(np.int16))
     return Edges(
         ptr=torch.from_numpy(edge_ptr),
@@ -68,7 +70,7 @@ def _edges(keys: Array, ptr: Array) -> Edges:
         neighbour=torch.from_numpy(neighbour.astype(np.int16)),
         twin=twin,
         position=twin,
-        bond=torch.from_numpy(bond.astype(np.uint8)),
+        bond=torch.from_numpy(kind.astype(np.uint8)),
     )
 
 
@@ -95,28 +97,19 @@ def pack_pickles(raw: Path, subset: bool) -> dict[str, Array]:
             with (raw / f"{split}.pickle").open("rb") as file:
                 molecules = _TensorsOnly(file).load()
         except pickle.UnpicklingError as error:
-            raise DataError(
-                f"{raw / split}.pickle is not a list of molecules ({error}); fetch it again"
-            ) from error
+            raise DataError(f"{raw / split}.pickle is not a list of molecules ({error}); fetch it again") from error
         if subset:
             index = (raw / f"{split}.index").read_text().strip().split(",")
             molecules = [molecules[int(i)] for i in index]
         for molecule in molecules:
             bonds = molecule["bond_type"].numpy()
             u, v = np.nonzero(np.triu(bonds))
-            arrays = (
-                molecule["atom_type"].numpy(),
-                u,
-                v,
-                bonds[u, v],
-                molecule["logP_SA_cycle_normalized"].numpy(),
-            )
+            arrays = (molecule["atom_type"].numpy(), u, v, bonds[u, v], molecule["logP_SA_cycle_normalized"].numpy())
             for key, array in zip(rows, arrays, strict=True):
                 rows[key].append(array)
         sizes.append(len(molecules))
     packed: dict[str, Array] = {
-        key: np.concatenate(parts).astype(np.float32 if key == "y" else np.uint8)
-        for key, parts in rows.items()
+        key: np.concatenate(parts).astype(np.float32 if key == "y" else np.uint8) for key, parts in rows.items()
     }
     packed["n_atoms"] = np.array([a.size for a in rows["atom_type"]], np.uint8)
     packed["n_bonds"] = np.array([a.size for a in rows["bond_u"]], np.uint8)

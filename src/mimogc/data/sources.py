@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.generic]
+State = Literal["ok", "altered", "unknown hash", "missing"]
 Download = Callable[[Path], None]  # puts the files of one dataset below the given folder
 
 
@@ -33,7 +34,7 @@ class FileStatus:
     file: str  #: relative to the cache or the mirror, with forward slashes
     found: Literal["cache", "mirror", "missing"]
     path: str | None
-    state: Literal["ok", "altered", "unknown hash", "missing"]
+    state: State
     bytes: int | None
     sha256: str | None  #: of the file that was found
     expected: str | None  #: of the manifest; None where no copy has been verified yet
@@ -66,9 +67,7 @@ def mirror_root() -> Path | None:
     if not mirror.is_dir():
         raise DataError(f"MIMOGC_MIRROR: expected a folder with raw files, got {given!r}, which is no folder")
     if cache_root().is_relative_to(mirror):
-        raise DataError(
-            f"MIMOGC_DATA: the cache {cache_root()} lies in the mirror {mirror}, which is never written to"
-        )
+        raise DataError(f"MIMOGC_DATA: the cache {cache_root()} lies in the mirror {mirror}, which is never written to")
     return mirror
 
 
@@ -89,28 +88,19 @@ def sha256(path: Path) -> str:
 
 def status(dataset: str, files: Sequence[str]) -> list[FileStatus]:
     """Where each file is now and whether it is the right one. Copies and downloads nothing."""
-    roots: list[tuple[Literal["cache", "mirror"], Path | None]] = [
-        ("cache", cache_root()),
-        ("mirror", mirror_root()),
-    ]
-    rows = []
-    for file in files:
-        known = manifest().get(file)
-        expected = known.sha256 if known else None
-        for found, root in roots:
-            if root is not None and (root / file).is_file():
-                path = root / file
-                digest = sha256(path)
-                state: Literal["ok", "altered", "unknown hash"] = (
-                    "unknown hash" if known is None else "ok" if digest == expected else "altered"
-                )
-                rows.append(
-                    FileStatus(dataset, file, found, str(path), state, path.stat().st_size, digest, expected)
-                )
-                break
-        else:
-            rows.append(FileStatus(dataset, file, "missing", None, "missing", None, None, expected))
-    return rows
+    return [_status(dataset, file) for file in files]
+
+
+def _status(dataset: str, file: str) -> FileStatus:
+    known = manifest().get(file)
+    expected = known.sha256 if known else None
+    roots: list[tuple[Literal["cache", "mirror"], Path | None]] = [("cache", cache_root()), ("mirror", mirror_root())]
+    for found, root in roots:
+        if root is not None and (path := root / file).is_file():
+            digest = sha256(path)
+            state: State = "unknown hash" if known is None else "ok" if digest == expected else "altered"
+            return FileStatus(dataset, file, found, str(path), state, path.stat().st_size, digest, expected)
+    return FileStatus(dataset, file, "missing", None, "missing", None, None, expected)
 
 
 def fetch(dataset: str, files: Sequence[str], download: Download) -> str:
@@ -120,16 +110,12 @@ def fetch(dataset: str, files: Sequence[str], download: Download) -> str:
     missing: list[str] = []
     for file in files:
         if (root / file).is_file():
-            digests[file] = _checked(
-                root / file, file, remedy=f"delete {root / file}; it is then fetched again"
-            )
+            digests[file] = _checked(root / file, file, f"delete {root / file}; it is then fetched again")
         elif mirror is not None and (mirror / file).is_file():
             with scratch_folder() as folder:
                 copy = folder / "copy"
                 shutil.copyfile(mirror / file, copy)
-                digests[file] = _checked(
-                    copy, file, remedy=f"replace {mirror / file} by the original", shown=mirror / file
-                )
+                digests[file] = _checked(copy, file, f"replace {mirror / file} by the original", mirror / file)
                 _publish(copy, root / file)
         else:
             missing.append(file)
@@ -140,8 +126,7 @@ def fetch(dataset: str, files: Sequence[str], download: Download) -> str:
                 digests[file] = _checked(folder / file, file, remedy="download it again, or use a mirror")
             for file in missing:
                 _publish(folder / file, root / file)
-    together = "".join(digests[file] for file in files)
-    return hashlib.sha256(together.encode()).hexdigest()
+    return hashlib.sha256("".join(digests[file] for file in files).encode()).hexdigest()
 
 
 @contextmanager
@@ -152,9 +137,8 @@ def scratch_folder() -> Iterator[Path]:
         root.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="tmp-", dir=root))
     except OSError as error:
-        raise DataError(
-            f"MIMOGC_DATA: cannot write to the cache {root} ({error.strerror}); name a writable folder"
-        ) from error
+        why = f"MIMOGC_DATA: cannot write to the cache {root} ({error.strerror}); name a writable folder"
+        raise DataError(why) from error
     try:
         yield folder
     finally:
@@ -177,10 +161,18 @@ def load_arrays(path: Path) -> dict[str, Array] | None:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except FileNotFoundError:
-        return None
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError):
         return None
+
+
+def derived(name: str, compute: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+    """The arrays that the cache keeps by this name, or else computes now and keeps."""
+    path = cache_root() / "processed" / f"{name}.npz"
+    arrays = load_arrays(path)
+    if arrays is None:
+        arrays = compute()
+        save_arrays(path, arrays)
+    return arrays
 
 
 _shown: set[str] = set()
@@ -201,12 +193,9 @@ def _checked(path: Path, file: str, remedy: str, shown: Path | None = None) -> s
     if known is None:
         announce(file, digest)
     elif digest != known.sha256:
-        size = path.stat().st_size
-        how = (
-            f"truncated: {size} of {known.bytes} bytes"
-            if size < known.bytes
-            else f"altered: SHA-256 {digest}, expected {known.sha256}"
-        )
+        size, how = path.stat().st_size, f"altered: SHA-256 {digest}, expected {known.sha256}"
+        if size < known.bytes:
+            how = f"truncated: {size} of {known.bytes} bytes"
         raise DataError(f"{shown or path} is {how}; {remedy}")
     return digest
 
@@ -220,16 +209,11 @@ def _download(dataset: str, missing: Sequence[str], download: Download, folder: 
     try:
         download(folder)
     except Exception as error:
-        mirror = os.environ.get("MIMOGC_MIRROR")
+        named = os.environ.get("MIMOGC_MIRROR")
+        mirror = f" nor in the mirror {named}" if named else "; no mirror is named"
+        files = f"{missing[0]} and {len(missing) - 1} more files are" if len(missing) > 1 else f"{missing[0]} is"
         raise DataError(
-            f"{dataset}: {missing[0]}"
-            + (f" and {len(missing) - 1} more files are" if len(missing) > 1 else " is")
-            + f" neither in the cache {cache_root()} (MIMOGC_DATA)"
-            + (
-                f" nor in the mirror {mirror} (MIMOGC_MIRROR)"
-                if mirror
-                else "; no mirror is named (MIMOGC_MIRROR)"
-            )
-            + f", and the download failed: {type(error).__name__}: {error}. "
-            "Connect to the internet once, or set MIMOGC_MIRROR to a folder that holds these files."
+            f"{dataset}: {files} neither in the cache {cache_root()} (MIMOGC_DATA){mirror} (MIMOGC_MIRROR), and the "
+            f"download failed: {type(error).__name__}: {error}. Connect to the internet once, or set MIMOGC_MIRROR to "
+            "a folder that holds these files."
         ) from error

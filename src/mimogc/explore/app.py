@@ -6,69 +6,107 @@ app = marimo.App(width="full", app_title="mimogc explore", css_file="page.css")
 
 
 @app.cell
-def tools():
+def heading():
     import marimo as mo
 
-    from mimogc.explore import cards
+    # At once: the cells below wait for torch.
+    mo.Html(
+        '<div class="explore-head"><h1>mimogc explore</h1><p>What one random layer, and many of them, do to the '
+        "signals on a graph. All of it is computed on this machine.</p></div>"
+    )
+    return (mo,)
+
+
+@app.cell
+def tools():
+    from mimogc.explore import cards, kept, own
     from mimogc.explore.choices import (
+        COMPONENT,
         DATASETS,
-        FREE_HEADS,
+        GRAPHS,
+        MAX_DEPTH,
+        MAX_HEADS,
+        MAX_NODES,
+        MIN_NODES,
+        Choice,
+        tour,
+    )
+    from mimogc.methods import METHODS
+
+    return (
+        COMPONENT,
+        Choice,
+        DATASETS,
         GRAPHS,
         MAX_DEPTH,
         MAX_HEADS,
         MAX_NODES,
         METHODS,
         MIN_NODES,
-        Choice,
+        cards,
+        kept,
+        own,
+        tour,
     )
-
-    return (
-        Choice, DATASETS, FREE_HEADS, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NODES, cards, mo
-    )  # fmt: skip
 
 
 @app.cell
-def controls(Choice, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NODES, mo):
-    first = Choice()
-    graphs = {label: name for name, label in GRAPHS.items()}
-    methods = {label: name for name, label in METHODS.items()}
+def guide(Choice, mo, tour):
+    steps = {f"{place}. {title}": (text, choice) for place, (title, text, choice) in enumerate(tour(), 1)}
+    free = "On my own"
+    step, set_step = mo.state(("", Choice()))
+    walk = mo.ui.dropdown(
+        [free, *steps],
+        free,
+        label="Guided tour",
+        full_width=True,
+        on_change=lambda name: set_step(steps.get(name, ("", Choice()))),
+    )
+    return step, walk
+
+
+@app.cell
+def upload(mo, own):
+    file = mo.ui.file(
+        filetypes=[".npz", ".txt", ".csv", ".edges"],
+        max_size=own.MAX_BYTES,
+        label="A graph of your own: an edge list, or an npz file with edges",
+    )
+    return (file,)
+
+
+@app.cell
+def own_graph(file, kept, own):
+    own_key, own_error = "", ""
+    if file.value:
+        kept.wait()
+        try:
+            own_key = own.remember(file.value[0].name, file.value[0].contents)
+        except own.FileError as reason:
+            own_error = str(reason)
+    return own_error, own_key
+
+
+@app.cell
+def controls(COMPONENT, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NODES, mo, own_key, step):
+    first = step()[1]
+    graphs = {label: name for name, label in GRAPHS.items()} | ({"your own": own_key} if own_key else {})
+    methods = {record.label: name for name, record in METHODS.items()}
+    wide = {"full_width": True}
+    valued = {"show_value": True, "full_width": True}
+    late = {"debounce": True, **valued}
+    picked_graph = "your own" if own_key else GRAPHS[first.graph]
     ui = mo.ui.dictionary(
         {
-            "graph": mo.ui.dropdown(graphs, GRAPHS[first.graph], label="Graph", full_width=True),
-            "nodes": mo.ui.slider(
-                MIN_NODES,
-                MAX_NODES,
-                2,
-                first.nodes,
-                label="Nodes",
-                debounce=True,
-                show_value=True,
-                full_width=True,
-            ),
+            "graph": mo.ui.dropdown(graphs, picked_graph, label="Graph", **wide),
+            "nodes": mo.ui.slider(MIN_NODES, MAX_NODES, 2, first.nodes, label="Nodes", **late),
             "loops": mo.ui.checkbox(first.loops, label="Layers add self-loops"),
-            "method": mo.ui.dropdown(methods, METHODS[first.method], label="Method", full_width=True),
-            "heads": mo.ui.slider(
-                1,
-                MAX_HEADS,
-                1,
-                first.heads,
-                label="K, computational graphs",
-                show_value=True,
-                full_width=True,
-            ),
-            "depth": mo.ui.slider(
-                4,
-                MAX_DEPTH,
-                4,
-                first.depth,
-                label="Depth, layers",
-                debounce=True,
-                show_value=True,
-                full_width=True,
-            ),
-            "seed": mo.ui.number(0, 9999, 1, first.seed, label="Seed", full_width=True),
+            "method": mo.ui.dropdown(methods, METHODS[first.method].label, label="Method", **wide),
+            "heads": mo.ui.slider(1, MAX_HEADS, 1, first.heads, label="K, computational graphs", **valued),
+            "depth": mo.ui.slider(4, MAX_DEPTH, 4, first.depth, label="Depth, layers", **late),
+            "seed": mo.ui.number(0, 9999, 1, first.seed, label="Seed", **wide),
             "component": mo.ui.slider(
-                0, 100, 1, 2, label="Component shown, smooth to rough", debounce=True, full_width=True
+                0, 100, 1, COMPONENT, label="Component shown, smooth to rough", debounce=True, **wide
             ),
         }
     )
@@ -76,42 +114,23 @@ def controls(Choice, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NODES
 
 
 @app.cell
-def page(Choice, DATASETS, FREE_HEADS, METHODS, cards, mo, ui):
+def page(Choice, DATASETS, METHODS, cards, file, mo, own_error, own_key, step, ui, walk):
     picked = dict(ui.value)
     component = picked.pop("component") / 100
-    # A card is asked only with what it depends on, so that it is not made again when something else changes.
-    on_graph = Choice(picked["graph"], picked["nodes"], picked["loops"], seed=picked["seed"])
-    heads = {"heads": picked["heads"]} if picked["method"] in FREE_HEADS else {}
-    layer = {key: picked[key] for key in ("graph", "nodes", "loops", "method", "seed")} | heads
-    shown = [
-        cards.spectrum(on_graph, component),
-        cards.amplification(Choice(**layer)),
-        cards.depth(Choice(**layer, depth=picked["depth"])),
-        cards.multisets(Choice(method=layer["method"], loops=layer["loops"], seed=layer["seed"], **heads)),
-    ]
+    shown = cards.made(Choice(**picked), component)
+    record = METHODS[picked["method"]]
+    heads = record.free_heads
+    story = step()[0]
+    texts = {
+        "nodes_class": "unused" if picked["graph"] in (*DATASETS, own_key) else "",
+        "heads_class": "" if heads else "unused",
+        "heads_note": "" if heads else f'<p class="took">K is fixed by the definition of {record.label}.</p>',
+        "cards": "".join(card.html for card in shown),
+        "story": f'<p class="story" id="story" role="status">{story}</p>' if story else "",
+        "own_note": cards.message(own_error) if own_error else "",
+    }
     seconds = sum(card.seconds for card in shown)
-    mo.Html(
-        f"""
-        <div class="explore">
-          <aside>
-            <h1>mimogc explore</h1>
-            <p>What one random layer, and many of them, do to the signals on a graph. All of it is computed on
-            this machine.</p>
-            {ui["graph"]}
-            <div class="{"unused" if picked["graph"] in DATASETS else ""}">{ui["nodes"]}</div>
-            {ui["loops"]}
-            {ui["method"]}
-            <div class="{"" if heads else "unused"}">{ui["heads"]}</div>
-            {"" if heads else f'<p class="took">K is fixed by the definition of {METHODS[picked["method"]]}.</p>'}
-            {ui["depth"]}
-            {ui["seed"]}
-            {ui["component"]}
-            <p class="took">The four views took <span id="seconds">{seconds:.2f}</span> s to compute and draw.</p>
-          </aside>
-          <main>{"".join(card.html for card in shown)}</main>
-        </div>
-        """
-    )
+    mo.Html(cards.PAGE.format(ui=ui, own=file, tour=walk, seconds=seconds, **texts))
     return
 
 

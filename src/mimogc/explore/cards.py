@@ -2,14 +2,21 @@
 
 import functools
 import html
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mimogc.data import DataError
-from mimogc.explore import pictures, views
-from mimogc.explore.choices import Choice, NotShownError, given_graph
-from mimogc.theory.multisets import Case, Pair
+from mimogc.data import DataError, info
+from mimogc.explore import kept
+from mimogc.explore.choices import COMPONENT, DATASETS, ELEMENTS, TEXTS, Choice, NotShownError, given_graph, tour
+from mimogc.methods import method as record_of
+
+if TYPE_CHECKING:  # what needs torch is imported by the functions that compute, so that the page opens without it
+    from mimogc.explore.views import Depth
+    from mimogc.theory.multisets import Case, Independence, Injectivity
 
 
 @dataclass(frozen=True)
@@ -21,26 +28,69 @@ class Card:
 
 
 Body = Callable[..., str]
-_reference = functools.lru_cache(maxsize=32)(views.depth)  # the GCN beside every method
+_one_at_a_time = threading.RLock()
+PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")  # around the cards
 
 
-def _card(name: str, title: str) -> Callable[[Body], Callable[..., Card]]:
+@functools.lru_cache(maxsize=32)
+def _reference(choice: Choice) -> "Depth":
+    """The GCN beside every method."""
+    from mimogc.explore import views
+
+    return views.depth(choice)
+
+
+def _card(body: Body) -> Callable[..., Card]:
     """Makes a function that returns the inside of a card one that returns the card; reasons become messages."""
+    name = body.__name__
 
-    def wrap(body: Body) -> Callable[..., Card]:
-        @functools.lru_cache(maxsize=64)  # going back to an earlier choice costs nothing
-        def make(*arguments: object) -> Card:
-            start = time.perf_counter()
+    @functools.lru_cache(maxsize=64)  # going back to an earlier choice costs nothing
+    def cached(*arguments: object) -> Card:
+        start = time.perf_counter()
+        keep = (name, arguments) in of_the_tour()
+        inside = kept.read(name, arguments) if keep else None
+        if inside is None:
+            kept.wait()
             try:
                 inside = body(*arguments)
             except (NotShownError, DataError) as reason:
                 inside = message(str(reason))
-            seconds = time.perf_counter() - start
-            return Card(f'<section class="card" id="{name}"><h2>{title}</h2>{inside}</section>', seconds)
+            if keep:
+                kept.write(name, arguments, inside)
+        seconds = time.perf_counter() - start
+        return Card(f'<section class="card" id="{name}"><h2>{TEXTS[name][0]}</h2>{inside}</section>', seconds)
 
-        return make
+    def make(*arguments: object) -> Card:
+        with _one_at_a_time:  # what is being made in advance is not made twice
+            return cached(*arguments)
 
-    return wrap
+    return make
+
+
+@functools.cache
+def of_the_tour() -> dict[tuple[str, tuple[object, ...]], None]:
+    """Name and arguments of the cards that the page opens with and that the tour shows, in order."""
+    return dict.fromkeys(part for _, _, choice in tour() for part in parts(choice, COMPONENT / 100))
+
+
+def parts(choice: Choice, component: float) -> list[tuple[str, tuple[object, ...]]]:
+    """The four cards of a choice. Each gets only what it depends on, and is not made again when the rest changes."""
+    record = record_of(choice.method)
+    heads = choice.heads if record.free_heads else Choice.heads
+    graph = Choice(choice.graph, choice.nodes, choice.loops, seed=choice.seed)
+    layer = replace(graph, method=choice.method, heads=heads)
+    return [
+        ("spectrum", (graph, component)),
+        ("amplification", (layer,)),
+        ("depth", (replace(layer, depth=choice.depth),)),
+        ("multisets", (Choice(method=choice.method, loops=choice.loops, heads=heads, seed=choice.seed),)),
+    ]
+
+
+def made(choice: Choice, component: float) -> list[Card]:
+    """The four cards."""
+    makers = {"spectrum": spectrum, "amplification": amplification, "depth": depth, "multisets": multisets}
+    return [makers[name](*arguments) for name, arguments in parts(choice, component)]
 
 
 def message(text: str) -> str:
@@ -48,153 +98,111 @@ def message(text: str) -> str:
     return f'<p class="message" role="status">{html.escape(text)}</p>'
 
 
-@_card("spectrum", "The graph and its spectrum")
+@_card
 def spectrum(choice: Choice, component: float) -> str:
     """The graph coloured by a component, from the smoothest (0) to the roughest (1)."""
+    from mimogc.explore import pictures, views
+
     graph = given_graph(choice)
     links = int((graph.src != graph.dst).sum()) // (2 if graph.is_undirected else 1)
-    facts = _numbers(
-        nodes=("nodes", str(graph.num_nodes)),
-        edges=("directed edges" if not graph.is_undirected else "edges", f"{links:,}"),
-    )
+    edges = "edges" if graph.is_undirected else "directed edges"
+    facts = _numbers(nodes=("nodes", str(graph.num_nodes)), edges=(edges, f"{links:,}"))
+    if choice.graph in DATASETS:
+        listed = f"{info(choice.graph).edges:,.0f}"
+        facts += f'<p class="note" id="counted">{TEXTS["counted"][0].format(listed=listed, links=f"{links:,}")}</p>'
     try:
         basis = views.spectrum(choice)
     except NotShownError as reason:
-        picture = _image(pictures.spectrum(choice, None, 0), "The graph")
-        return facts + message(str(reason)) + picture
+        return facts + message(str(reason)) + _image(pictures.spectrum(choice, None, 0), "The graph")
     k = round(component * (graph.num_nodes - 1))
-    picture = pictures.spectrum(choice, basis, k)
-    return (
-        facts
-        + _image(picture, f"The graph coloured by component {k + 1}, and its eigenvalues")
-        + _note(
-            "A signal on the nodes is a sum of components, the eigenvectors of the normalised adjacency matrix "
-            f"{'with' if choice.loops else 'without'} self-loops. Neighbours agree where λ is near 1 and differ "
-            "where it is low. Red and blue are the signs of the one picked."
-        )
-    )
+    alt = f"The graph coloured by component {k + 1}, and its eigenvalues"
+    picture = _image(pictures.spectrum(choice, basis, k), alt)
+    return facts + picture + _note("spectrum", with_loops="with" if choice.loops else "without")
 
 
-@_card("amplification", "What one layer does to each component")
+@_card
 def amplification(choice: Choice) -> str:
     """The heat map of one random layer with its ranks and its coupling."""
+    from mimogc.explore import pictures, views
+
     view = views.amplification(choice)
+    meaning = f"It takes {view.operator_rank} computational graphs to express this layer."
     if view.operator_rank == 1:
         meaning = "One graph expresses this layer: all channel pairs amplify the components alike."
-    else:
-        meaning = f"It takes {view.operator_rank} computational graphs to express this layer."
-    return (
-        _numbers(
-            **{
-                "operator-rank": ("operator rank", str(view.operator_rank)),
-                "amplification-rank": ("amplification rank", str(view.amplification_rank)),
-                "coupling": ("coupling, not in the picture", f"{view.coupling:.3f}"),
-            }
-        )
-        + f'<p class="meaning">{meaning}</p>'
-        + _image(pictures.amplification(view), "Heat map of components by channel pairs")
-        + _note(
-            "A column is one pair of channels, scaled to length 1. Equal columns are shared component "
-            "amplification. Coupling is the part of the layer, between 0 and 1, that moves energy from one "
-            "component to another; the map has no place for it."
-        )
-    )
+    numbers = {
+        "operator-rank": ("operator rank", str(view.operator_rank)),
+        "amplification-rank": ("amplification rank", str(view.amplification_rank)),
+        "coupling": ("coupling, not in the picture", f"{view.coupling:.3f}"),
+    }
+    picture = _image(pictures.amplification(view), "Heat map of components by channel pairs")
+    return _numbers(**numbers) + f'<p class="meaning">{meaning}</p>' + picture + _note("amplification")
 
 
-@_card("depth", "Many layers, one after another")
+@_card
 def depth(choice: Choice) -> str:
     """Effective rank and distance to rank one over depth, with the GCN for comparison."""
+    from mimogc.explore import pictures, views
+    from mimogc.plot import decimal
+
     view = views.depth(choice)
     reference = view if choice.method == "gcn" else _reference(replace(choice, method="gcn", heads=4))
     last = float(view.effective_rank[-1])
     numbers = {"effective-rank": (f"effective rank after {choice.depth} layers", f"{last:.2f}")}
     if view.measured_rate is not None:
-        numbers["measured-rate"] = ("slope of log distance, per layer", _decimal(view.measured_rate))
+        numbers["measured-rate"] = ("slope of log distance, per layer", decimal(view.measured_rate, 3))
     if view.predicted_rate is not None:
-        numbers["predicted-rate"] = ("predicted", _decimal(view.predicted_rate))
-    return (
-        _numbers(**numbers)
-        + _image(
-            pictures.depth(choice, view, reference), "Effective rank and distance to rank one over depth"
-        )
-        + _note(
-            "Each layer has new random weights and 16 channels. At effective rank 1 all nodes are multiples of one "
-            "vector. "
-            + (
-                reference.why_not_predicted
-                or "The dotted line has the slope that theory predicts for the GCN once two components are left; "
-                "where many λ are near 1 that takes more layers."
-            )
-        )
-    )
+        numbers["predicted-rate"] = ("predicted", decimal(view.predicted_rate, 3))
+    picture = _image(pictures.depth(choice, view, reference), "Effective rank and distance to rank one over depth")
+    prediction = reference.why_not_predicted or TEXTS["predicted"][0]
+    return _numbers(**numbers) + picture + _note("depth", prediction=prediction)
 
 
-@_card("multisets", "Which neighbourhoods look the same")
+@_card
 def multisets(choice: Choice) -> str:
     """Whether two (element, multiset) pairs collide, and whether two outputs are multiples of each other."""
+    from mimogc.explore import views
+
     view = views.multisets(choice)
     one, two = view.injectivity, view.independence
-    same = one.counterexample is not None
-    dependent = two.counterexample is not None
+    same = f"Of {one.pairs:,} pairs, these two give the same output:"
+    apart = f"All {one.pairs:,} pairs are told apart. The closest, at distance {one.distance:.2g}:"
+    multiples = f"Of {two.pairs:,} pairs, these two give multiples of one vector:"
+    independent = f"No two of {two.pairs:,} are multiples. The smallest angle, {two.angle:.2g} rad:"
+    loops = "With self-loops an element is one more member of its own multiset." if choice.loops else ""
     return (
-        f'<div class="finding" id="injectivity"><h3>{_verdict("collision", same)}</h3>'
-        + (
-            f"<p>Of {one.pairs:,} pairs, these two give the same output:</p>"
-            if same
-            else f"<p>All {one.pairs:,} pairs are told apart. The closest, at distance {one.distance:.2g}:</p>"
-        )
-        + _pair(one.closest)
-        + f'</div><div class="finding" id="independence"><h3>{_verdict("dependent outputs", dependent)}</h3>'
-        + (
-            f"<p>Of {two.pairs:,} pairs, these two give multiples of one vector:</p>"
-            if dependent
-            else f"<p>No two of {two.pairs:,} are multiples. The smallest angle, {two.angle:.2g} rad:</p>"
-        )
-        + _pair(two.closest)
-        + "</div>"
-        + _note(
-            "An element and the multiset of its neighbours, of at most three; 2a has the features of a, doubled. "
-            "The second question leaves out multisets that are multiples of each other, such as {b} and {b, b}, "
-            "which no layer makes independent. "
-            + ("With self-loops an element is one more member of its own multiset." if choice.loops else "")
-        )
+        _finding("injectivity", "collision", one, same, apart)
+        + _finding("independence", "dependent outputs", two, multiples, independent)
+        + _note("multisets", loops=loops)
     )
+
+
+def _finding(name: str, what: str, evidence: "Injectivity | Independence", found: str, not_found: str) -> str:
+    """Whether there is such a pair, and that pair or the one that comes nearest."""
+    verdict, sentence = (f"✗ {what}", found) if evidence.counterexample is not None else (f"✓ no {what}", not_found)
+    pair = '<span class="versus">and</span>'.join(_case(case) for case in evidence.closest or ())
+    pair = pair and f'<p class="pair">{pair}</p>'
+    return f'<div class="finding" id="{name}"><h3>{verdict}</h3><p>{sentence}</p>{pair}</div>'
 
 
 def _numbers(**entries: tuple[str, str]) -> str:
     """Labelled numbers; each has its name as id."""
-    rows = "".join(
-        f'<div><dt>{label}</dt><dd id="{name}">{value}</dd></div>' for name, (label, value) in entries.items()
-    )
-    return f'<dl class="numbers">{rows}</dl>'
+    row = '<div><dt>{}</dt><dd id="{}">{}</dd></div>'
+    rows = [row.format(label, name, value) for name, (label, value) in entries.items()]
+    return f'<dl class="numbers">{"".join(rows)}</dl>'
 
 
-def _verdict(what: str, found: bool) -> str:
-    return f"{'✗' if found else '✓'} {'' if found else 'no '}{what}"
-
-
-def _pair(pair: Pair | None) -> str:
-    if pair is None:
-        return ""
-    return f'<p class="pair">{_case(pair[0])}<span class="versus">and</span>{_case(pair[1])}</p>'
-
-
-def _case(case: Case) -> str:
+def _case(case: "Case") -> str:
     members = "".join(_element(member) for member in case.multiset)
     return f'<span class="case">{_element(case.element)} among {{{members}}}</span>'
 
 
 def _element(position: int) -> str:
-    return f'<span class="element element-{position}">{views.ELEMENTS[position]}</span>'
+    return f'<span class="element element-{position}">{ELEMENTS[position]}</span>'
 
 
 def _image(source: str, description: str) -> str:
     return f'<img src="{source}" alt="{html.escape(description)}">'
 
 
-def _note(text: str) -> str:
-    return f'<p class="note">{text}</p>'
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+def _note(card: str, **fields: str) -> str:
+    return f'<p class="note">{TEXTS[card][1].format(**fields)}</p>'

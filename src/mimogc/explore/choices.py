@@ -3,16 +3,21 @@
 import functools
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from mimogc._texts import read_texts
 from mimogc.data import load_nodes, verify
-from mimogc.experiments.figures.measure import layer_of as fixed_layer_of
-from mimogc.experiments.figures.measure import synthetic_graph
-from mimogc.graph import Graph
-from mimogc.nn import LMGConv
+from mimogc.explore import own
+from mimogc.methods import method as record_of
 
+if TYPE_CHECKING:  # what needs torch is imported by the functions that compute, so that the page opens without it
+    import torch
+    from torch import Tensor
+
+    from mimogc.graph import Graph
+
+TEXTS = read_texts(Path(__file__).with_name("texts.md"))
 GRAPHS = {
     "random": "random (Erdős–Rényi)",
     "ring": "ring",
@@ -23,26 +28,16 @@ GRAPHS = {
     "wisconsin": "Wisconsin",
 }
 DATASETS = ("texas", "cornell", "wisconsin")
-METHODS = {
-    "eq12": "LMGC (the paper's eq. 12)",
-    "lmgc": "LMGC with offset, at its start",
-    "gcn": "GCN",
-    "gat": "GAT",
-    "gatv2": "GATv2",
-    "fagcn": "FAGCN",
-    "acm": "ACM's filter bank",
-    "chebyshev": "Chebyshev, degree 2",
-    "gated": "Gated",
-    "sheaf": "Sheaf, s = 2",
-    "gin": "GIN",
-    "mimogc": "MIMO-GC",
-}
-FREE_HEADS = ("eq12", "lmgc", "gat", "gatv2")  # the others have as many graphs as their definition says
 MIN_NODES, MAX_NODES, MAX_HEADS, MAX_DEPTH = 6, 128, 8, 128
+ELEMENTS = ("a", "b", "c", "2a")  # 2a is twice a, which is what Proposition 4 needs two graphs for
+COMPONENT = 2  # that is shown at first, in percent from smooth to rough
 
 
 class NotShownError(ValueError):
-    """A view that this choice does not have; the message says why, in words for the page."""
+    """A view that this choice does not have; the message, a text of the page, says why."""
+
+    def __init__(self, text: str, **fields: str) -> None:
+        super().__init__(TEXTS[text][0].format(**fields))
 
 
 @dataclass(frozen=True)
@@ -58,55 +53,64 @@ class Choice:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, known in (("graph", GRAPHS), ("method", METHODS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: expected one of {', '.join(known)}, got {getattr(self, name)!r}")
-        for name, low, high in (
-            ("nodes", MIN_NODES, MAX_NODES),
-            ("heads", 1, MAX_HEADS),
-            ("depth", 1, MAX_DEPTH),
-        ):
+        if self.graph not in GRAPHS and not own.is_known(self.graph):
+            raise ValueError(f"graph: expected one of {', '.join(GRAPHS)}, got {self.graph!r}")
+        record_of(self.method)
+        for name, low, high in (("nodes", MIN_NODES, MAX_NODES), ("heads", 1, MAX_HEADS), ("depth", 1, MAX_DEPTH)):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {getattr(self, name)}")
 
 
-def given_graph(choice: Choice) -> Graph:
+def given_graph(choice: Choice) -> "Graph":
     """The graph that was picked, as layers get it."""
     if choice.graph in DATASETS:
         return _dataset(choice.graph)[0]
+    if own.is_known(choice.graph):
+        return own.graph_of(choice.graph)
     if choice.graph == "random":
+        from mimogc.studies.figures.measure import synthetic_graph
+
         # Half as dense again as where such a graph becomes connected.
         return synthetic_graph(choice.nodes, 1.5 * math.log(choice.nodes) / choice.nodes, choice.seed)
     return _regular(choice.graph, choice.nodes)
 
 
-def effective_graph(choice: Choice) -> Graph:
+def effective_graph(choice: Choice) -> "Graph":
     """The graph that layers then run on, with the self-loops they add."""
     graph = given_graph(choice)
     return graph.with_self_loops() if choice.loops else graph
 
 
-def features(choice: Choice, width: int) -> Tensor:
+def features(choice: Choice, width: int) -> "Tensor":
     """[N, width] float64: normal, or those of the dataset under a random projection; seeded by the caller."""
+    import torch
+
     if choice.graph not in DATASETS:
         return torch.randn(given_graph(choice).num_nodes, width).double()
     x = _dataset(choice.graph)[1].double()
     return x @ torch.randn(x.size(1), width).double()
 
 
-def random_layer(choice: Choice, width: int) -> torch.nn.Module:
+def tour() -> "list[tuple[str, str, Choice]]":
+    """The steps of the guided tour: a title, what to look at, and what is picked."""
+    choices = (Choice(), Choice(method="gcn"), Choice(method="gat", loops=False), Choice(heads=1, loops=False))
+    texts = [TEXTS[f"tour {step}"] for step in range(1, 1 + len(choices))]
+    return [(title, what, choice) for (title, what), choice in zip(texts, choices, strict=True)]
+
+
+def random_layer(choice: Choice, width: int) -> "torch.nn.Module":
     """A new random layer of the method, `width` channels in and out, in float64; seeded by the caller."""
-    if choice.method in FREE_HEADS:
-        layer: torch.nn.Module = LMGConv(
-            width, width, choice.heads, choice.method, add_self_loops=choice.loops, bias=False
-        )
-        return layer.double()
-    return fixed_layer_of(choice.method, width, effective_graph(choice), choice.loops)
+    record, graph = record_of(choice.method), effective_graph(choice)
+    return record.build(width, choice.heads, add_self_loops=choice.loops, bias=False, graph=graph).double()
 
 
 @functools.lru_cache(maxsize=8)
-def _regular(kind: str, nodes: int) -> Graph:
+def _regular(kind: str, nodes: int) -> "Graph":
     """A ring, a one-way ring, or the grid nearest to a square."""
+    import torch
+
+    from mimogc.graph import Graph
+
     if kind == "grid":
         height = math.isqrt(nodes)
         place = torch.arange(height * (nodes // height)).view(height, -1)
@@ -119,14 +123,10 @@ def _regular(kind: str, nodes: int) -> Graph:
 
 
 @functools.lru_cache(maxsize=len(DATASETS))
-def _dataset(name: str) -> tuple[Graph, Tensor]:
+def _dataset(name: str) -> "tuple[Graph, Tensor]":
     """The undirected graph and the features of a dataset whose files are here; nothing is downloaded."""
     missing = [row.file for row in verify([name]) if row.state == "missing"]
     if missing:
-        raise NotShownError(
-            f"{GRAPHS[name]} is not on this machine: {missing[0]} is neither in the cache (MIMOGC_DATA) nor in a "
-            f'mirror (MIMOGC_MIRROR). This page downloads nothing; python -c "import mimogc.data; '
-            f"mimogc.data.load_nodes('{name}')\" does."
-        )
+        raise NotShownError("not here", label=GRAPHS[name], file=missing[0], name=name)
     data = load_nodes(name)
     return data.graph(undirected=True), data.x

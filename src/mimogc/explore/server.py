@@ -9,9 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import NoReturn
 
-import marimo
-import uvicorn
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from mimogc.explore import kept
 
 HOST = "127.0.0.1"
 
@@ -19,15 +17,18 @@ HOST = "127.0.0.1"
 def serve(port: int, browser: bool) -> NoReturn:
     """Serve on a port, or on any free one if it is 0; open a browser if asked to. Ctrl-C ends the process."""
     listener = _listener(port)
-    _warm_up()
+    import marimo
+    import uvicorn
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
     address = f"http://{HOST}:{listener.getsockname()[1]}/"
     page = marimo.create_asgi_app(quiet=True).with_app(path="/", root=str(Path(__file__).with_name("app.py")))
     # A page elsewhere cannot reach this one by giving its own name the address of this machine.
     guarded = TrustedHostMiddleware(page.build(), allowed_hosts=[HOST, "localhost"])
-    server = uvicorn.Server(
-        uvicorn.Config(guarded, log_level="error", timeout_graceful_shutdown=1, lifespan="off")
-    )
+    server = uvicorn.Server(uvicorn.Config(guarded, log_level="error", timeout_graceful_shutdown=1, lifespan="off"))
     print(f"mimogc: the page is at {address} (Ctrl-C ends it)", flush=True)
+    kept.ready.clear()
+    threading.Thread(target=_warm_up, daemon=True).start()  # torch is imported while the server and the browser start
     if browser:  # requests wait in the socket's queue until the server is there
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,14 +38,14 @@ def serve(port: int, browser: bool) -> NoReturn:
 
 
 def _warm_up() -> None:
-    """Draw the smallest page once, so that the first one to be looked at need not wait for fonts and libraries."""
-    from mimogc.explore import cards  # torch takes its time, and a port in use should be said at once
-    from mimogc.explore.choices import MIN_NODES, Choice
-
-    smallest = Choice(nodes=MIN_NODES, depth=4)
-    cards.spectrum(smallest, 0.0)
-    for card in (cards.amplification, cards.depth, cards.multisets):
-        card(smallest)
+    """Import what cards are made with, and make the smallest and those of the tour, if they are not kept already."""
+    try:
+        from mimogc.explore import cards, pictures, views  # noqa: F401
+        from mimogc.explore.choices import COMPONENT, MIN_NODES, Choice, tour
+    finally:
+        kept.ready.set()
+    for choice in (tour()[0][2], Choice(nodes=MIN_NODES, depth=4), *(choice for _, _, choice in tour())):
+        cards.made(choice, COMPONENT / 100)
 
 
 def _listener(port: int) -> socket.socket:
@@ -54,8 +55,7 @@ def _listener(port: int) -> socket.socket:
         listener.bind((HOST, port))
     except OSError as error:
         listener.close()
-        raise RuntimeError(
-            f"--port: cannot listen on {HOST}:{port} ({error.strerror}); name another port, or none for a free one"
-        ) from error
+        remedy = "name another port, or none for a free one"
+        raise RuntimeError(f"--port: cannot listen on {HOST}:{port} ({error.strerror}); {remedy}") from error
     listener.listen()
     return listener

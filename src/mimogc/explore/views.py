@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mimogc.experiments.figures.measure import AMPLIFICATION_WIDTH, DEPTH_WIDTH
+from mimogc import spectral
 from mimogc.explore.choices import (
-    METHODS,
+    ELEMENTS,
+    TEXTS,
     Choice,
     NotShownError,
     effective_graph,
@@ -23,25 +24,14 @@ from mimogc.explore.choices import (
     given_graph,
     random_layer,
 )
-from mimogc.nn import LMGConv, MIMOConv, PolynomialConv
-from mimogc.spectral import (
-    FourierBasis,
-    amplification_rank,
-    component_amplification,
-    coupling,
-    fourier_basis,
-    operator_rank,
-)
-from mimogc.theory import (
-    check_injectivity,
-    check_linear_independence,
-    collapse_rate,
-    decay_rate,
-    depth_study,
-)
+from mimogc.methods import method as record_of
+from mimogc.nn import MIMOConv
+from mimogc.spectral import FourierBasis, fourier_basis
+from mimogc.studies.figures.catalog import DEPTH_WIDTH
+from mimogc.studies.figures.measure import AMPLIFICATION_WIDTH
+from mimogc.theory import check_injectivity, check_linear_independence, collapse_rate, decay_rate, depth_study
 from mimogc.theory.multisets import Independence, Injectivity
 
-ELEMENTS = ("a", "b", "c", "2a")  # 2a is twice a, which is what Proposition 4 needs two graphs for
 MULTISET_SIZE = 3
 _lock = threading.RLock()
 
@@ -80,10 +70,7 @@ def spectrum(choice: Choice) -> FourierBasis:
     """The Fourier basis of the graph that layers run on."""
     graph = effective_graph(choice)
     if not graph.is_undirected:
-        raise NotShownError(
-            "This graph is directed: its Laplacian has no orthonormal eigenvectors, so there are no components "
-            "to show or to amplify. Pick an undirected graph."
-        )
+        raise NotShownError("directed")
     return fourier_basis(graph)
 
 
@@ -95,34 +82,28 @@ def amplification(choice: Choice) -> Amplification:
         layer = random_layer(choice, AMPLIFICATION_WIDTH)
         if isinstance(layer, MIMOConv):
             # Its graphs u_k u_kᵀ are orthonormal, so its filter is all there is; no derivative is needed.
-            rank = amplification_rank(layer.weight.detach())
+            rank = spectral.amplification_rank(layer.weight.detach())
             return Amplification(basis.adjacency_values, layer.weight.detach(), rank, rank, 0.0)
-        if not isinstance(layer, LMGConv | PolynomialConv):
-            raise NotShownError(
-                f"{METHODS[choice.method]} is not linear: it cannot be written as Σ Ã X W, so there is no "
-                "operator whose amplification could be shown. Depth and multisets need none."
-            )
-        diagonal = component_amplification(layer, x, graph, basis)
-        return Amplification(
-            basis.adjacency_values,
-            diagonal,
-            operator_rank(layer, x, graph),
-            amplification_rank(diagonal),
-            coupling(layer, x, graph, basis),
-        )
+        if not record_of(choice.method).linear:
+            raise NotShownError("not linear", label=record_of(choice.method).label)
+        diagonal = spectral.component_amplification(layer, x, graph, basis)
+        ranks = spectral.operator_rank(layer, x, graph), spectral.amplification_rank(diagonal)
+        return Amplification(basis.adjacency_values, diagonal, *ranks, spectral.coupling(layer, x, graph, basis))
 
 
 def depth(choice: Choice) -> Depth:
     """Effective rank and distance to rank one after each of many random layers."""
     graph = given_graph(choice)
     rate, why_not = predicted_rate(choice)
-    if choice.method == "mimogc":
+    if record_of(choice.method).family == "all components":
         spectrum(choice)  # its layers need the basis
     with _seeded(choice):
         start = features(choice, DEPTH_WIDTH)
         layer: Any = random_layer(choice, DEPTH_WIDTH)
 
         def with_new_weights(level: int) -> Any:
+            if not hasattr(layer, "reset_parameters"):
+                return random_layer(choice, DEPTH_WIDTH)
             layer.reset_parameters()  # making a layer takes far longer than one pass through it
             return layer
 
@@ -137,30 +118,25 @@ def depth(choice: Choice) -> Depth:
 def predicted_rate(choice: Choice) -> tuple[float | None, str]:
     """The slope per layer of log rank-one distance that theory predicts, or None and the reason."""
     if choice.method != "gcn":
-        return None, "Theory predicts the rate for the GCN only."
+        return None, TEXTS["rate of the GCN only"][0]
     if not effective_graph(choice).is_undirected:
-        return None, "Theory predicts the rate for undirected graphs only."
+        return None, TEXTS["rate of undirected graphs only"][0]
     values = spectrum(choice).adjacency_values
     if float(values.abs().sort().values[-2]) > 1 - 1e-9:
-        return None, "No rate is predicted for a graph that is bipartite or not connected: |λ₂| = |λ₁|."
+        return None, TEXTS["no rate"][0]
     return collapse_rate(values, DEPTH_WIDTH), ""
 
 
 def multisets(choice: Choice) -> Multisets:
     """Compare a random layer's outputs for all pairs of (element, multiset) of at most `MULTISET_SIZE` members."""
-    if choice.method == "mimogc":
-        raise NotShownError(
-            "A MIMO-GC belongs to one graph through its eigenvectors, so it cannot be asked about other "
-            "neighbourhoods."
-        )
+    if record_of(choice.method).one_graph:
+        raise NotShownError("one graph", label=record_of(choice.method).label)
     with _seeded(choice):
         given = torch.randn(len(ELEMENTS) - 1, AMPLIFICATION_WIDTH).double()
         elements = torch.cat([given, 2 * given[:1]])
         layer = random_layer(choice, AMPLIFICATION_WIDTH)
-        return Multisets(
-            check_injectivity(layer, elements, MULTISET_SIZE),
-            check_linear_independence(layer, elements, MULTISET_SIZE),
-        )
+        injectivity = check_injectivity(layer, elements, MULTISET_SIZE)
+        return Multisets(injectivity, check_linear_independence(layer, elements, MULTISET_SIZE))
 
 
 @contextmanager

@@ -1,34 +1,39 @@
-"""Layers and models: the localized MIMO graph convolution, the exact one, and what is not linear beside them."""
+"""Layers and models: the localized MIMO graph convolution, the exact one, and what is not linear beside them.
+
+The models are those of `mimogc.models`, which stands above this package: they are loaded when first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from mimogc.nn import coefficients
-from mimogc.nn.bonds import BondConv, TypedGraph
-from mimogc.nn.chaining import chain
+from mimogc.nn._layout import Operator
 from mimogc.nn.coefficients import Coefficients
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.features import SparseFeatures
-from mimogc.nn.layout import Operator
 from mimogc.nn.mimo import MIMOConv
-from mimogc.nn.models import GraphRegressor, NodeClassifier
 from mimogc.nn.nonlinear import ACMConv, GINLayer
 from mimogc.nn.polynomial import PolynomialConv
+from mimogc.nn.stack import LMGCStack
 from mimogc.nn.start import calibrate
-from mimogc.nn.width import fit_width
 
-__all__ = [
-    "ACMConv",
-    "BondConv",
-    "Coefficients",
-    "GINLayer",
-    "GraphRegressor",
-    "LMGConv",
-    "MIMOConv",
-    "NodeClassifier",
-    "Operator",
-    "PolynomialConv",
-    "SparseFeatures",
-    "TypedGraph",
-    "calibrate",
-    "chain",
-    "coefficients",
-    "fit_width",
-]
+if TYPE_CHECKING:
+    from mimogc.models import (
+        BondConv,
+        GraphRegressor,
+        NodeClassifier,
+        SparseFeatures,
+        TypedGraph,
+        fit_width,
+        num_parameters,
+    )
+
+__all__ = ["ACMConv", "GINLayer", "LMGCStack", "LMGConv", "MIMOConv", "Operator", "PolynomialConv"]
+__all__ += ["Coefficients", "calibrate", "coefficients"]
+__all__ += ["BondConv", "GraphRegressor", "NodeClassifier", "SparseFeatures", "TypedGraph"]
+__all__ += ["fit_width", "num_parameters"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:  # what is not imported above is of the models
+        return getattr(importlib.import_module("mimogc.models"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -59,8 +59,7 @@ class MIMOConv(torch.nn.Module):
         values, vectors = basis if isinstance(basis, tuple) else (basis.values, basis.vectors)
         if vectors.dim() != 2 or values.shape != vectors.shape[1:]:
             raise ValueError(
-                "basis: expected values [M] and vectors [N, M], "
-                f"got {list(values.shape)} and {list(vectors.shape)}"
+                f"basis: expected values [M] and vectors [N, M], got {list(values.shape)} and {list(vectors.shape)}"
             )
         components = values.numel()
         if rank is not None and not 1 <= rank <= components:

@@ -1,4 +1,4 @@
-"""Layers that are not linear in the paper's sense and therefore no LMGC: GIN and the gated ACM."""
+"""Layers that are not linear in the paper's sense and therefore no LMGC: GIN, the gated ACM, and that of an MLP."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ from torch.nn import Parameter
 from torch.nn import functional as F
 from torch_geometric.nn.inits import glorot
 
+from mimogc.graph import Graph
+from mimogc.nn._inputs import check_features, check_size, plain_graph
+from mimogc.nn._layout import Operator
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.inputs import check_features, check_size, plain_graph
 from mimogc.ops import propagate
 
 
@@ -27,9 +29,7 @@ class GINLayer(torch.nn.Module):
         train_eps: whether it is learnt.
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, eps: float = 0.0, train_eps: bool = False
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, eps: float = 0.0, train_eps: bool = False) -> None:
         super().__init__()
         check_size("in_channels", in_channels)
         check_size("out_channels", out_channels)
@@ -52,7 +52,7 @@ class GINLayer(torch.nn.Module):
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
         check_features(x, self.in_channels)
         graph = plain_graph(edge_index, x.size(0))
-        around = propagate(graph.ones(x.dtype), x.unsqueeze(1), graph)
+        around = propagate(graph.ones(x.dtype), graph.gathered(x).unsqueeze(1), graph)
         hidden = F.relu(self.hidden((1 + self.eps) * x + around))
         out: Tensor = self.last(hidden)
         return out
@@ -78,19 +78,12 @@ class ACMConv(torch.nn.Module):
         add_self_loops: replace self-loops by exactly one per node before A_sym is formed.
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, identity: bool = True, add_self_loops: bool = True
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, identity: bool = True, add_self_loops: bool = True) -> None:
         super().__init__()
         bank = ACM(identity=identity)
         self.out_channels = out_channels
         self.bank = LMGConv(
-            in_channels,
-            out_channels,
-            coefficients=bank,
-            combine="concat",
-            add_self_loops=add_self_loops,
-            bias=False,
+            in_channels, out_channels, coefficients=bank, combine="concat", add_self_loops=add_self_loops, bias=False
         )
         self.gate = Parameter(torch.empty(bank.heads, out_channels))
         self.mix = Parameter(torch.empty(bank.heads, bank.heads))
@@ -108,3 +101,24 @@ class ACMConv(torch.nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.bank.in_channels}, {self.out_channels}, K={self.gate.size(0)})"
+
+
+class NoMessages(torch.nn.Module):
+    """The layer of an MLP: a linear map that looks at no neighbour."""
+
+    def __init__(self, channels: int, bias: bool = True) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(channels, channels, bias)
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        out: Tensor = self.lin(x)
+        return out
+
+    def operator(self, x: Tensor, graph: Graph) -> Operator:
+        """The layer as a linear map, without its bias: on the graph of self-loops alone."""
+        node = torch.arange(x.size(0), device=x.device)
+        loops = Graph.from_edge_index(torch.stack([node, node]), x.size(0))
+        return Operator(x.new_ones(x.size(0), 1), self.lin.weight.t().unsqueeze(0), loops)

@@ -10,12 +10,11 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.inits import glorot, zeros
 
+from mimogc._polynomials import POLYNOMIALS, terms
 from mimogc.graph import Graph
-from mimogc.nn.inputs import check_features, check_size, plain_graph
-from mimogc.nn.layout import Operator
+from mimogc.nn._inputs import check_features, check_size, plain_graph
+from mimogc.nn._layout import Operator
 from mimogc.ops import propagate
-
-BASES = ("monomial", "chebyshev", "cayley")
 
 
 class PolynomialConv(torch.nn.Module):
@@ -54,8 +53,8 @@ class PolynomialConv(torch.nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if basis not in BASES:
-            raise ValueError(f"basis: expected one of {', '.join(BASES)}, got {basis!r}")
+        if basis not in POLYNOMIALS:
+            raise ValueError(f"basis: expected one of {', '.join(POLYNOMIALS)}, got {basis!r}")
         if degree < 0:
             raise ValueError(f"degree: expected at least 0, got {degree}")
         check_size("in_channels", in_channels)
@@ -65,8 +64,8 @@ class PolynomialConv(torch.nn.Module):
         self.degree = degree
         self.basis = basis
         self.add_self_loops = add_self_loops
-        terms = 2 * degree + 1 if basis == "cayley" else degree + 1
-        self.weight = Parameter(torch.empty(terms, in_channels, out_channels))
+        count = 2 * degree + 1 if basis == "cayley" else degree + 1
+        self.weight = Parameter(torch.empty(count, in_channels, out_channels))
         self.log_zoom = Parameter(torch.empty(())) if basis == "cayley" else None
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()
@@ -80,19 +79,12 @@ class PolynomialConv(torch.nn.Module):
         check_features(x, self.in_channels)
         graph = plain_graph(edge_index, x.size(0), self.add_self_loops)
         alpha = graph.normalization(x.dtype).view(-1, 1)  # A_sym
-        terms = self._cayley(x, alpha, graph) if self.basis == "cayley" else self._powers(x, alpha, graph)
-        out = torch.cat(terms, dim=1) @ self.weight.flatten(0, 1)
+        if self.basis == "cayley":
+            found = self._cayley(x, alpha, graph)
+        else:
+            found = terms(lambda y: _product(alpha, y, graph), x, self.degree, self.basis)
+        out = torch.cat(found, dim=1) @ self.weight.flatten(0, 1)
         return out if self.bias is None else out + self.bias
-
-    def _powers(self, x: Tensor, alpha: Tensor, graph: Graph) -> list[Tensor]:
-        """[p_0(A)x, …, p_K(A)x] by the recurrences A·A^k = A^(k+1) or T_(k+1) = 2A·T_k − T_(k−1)."""
-        terms = [x]
-        for degree in range(1, self.degree + 1):
-            following = _product(alpha, terms[-1], graph)
-            if self.basis == "chebyshev" and degree > 1:
-                following = 2 * following - terms[-2]
-            terms.append(following)
-        return terms
 
     def _cayley(self, x: Tensor, alpha: Tensor, graph: Graph) -> list[Tensor]:
         """[x, 2 Re Cx, −2 Im Cx, …], with C = I − 2i (hL + i)⁻¹."""
@@ -104,12 +96,12 @@ class PolynomialConv(torch.nn.Module):
             )
         zoom = self.log_zoom.exp()
         real, imaginary = x, torch.zeros_like(x)
-        terms = [x]
+        found = [x]
         for _ in range(self.degree):
             y_real, y_imaginary = _resolvent(real, imaginary, zoom, alpha, graph)
             real, imaginary = real + 2 * y_imaginary, imaginary - 2 * y_real
-            terms += [2 * real, -2 * imaginary]
-        return terms
+            found += [2 * real, -2 * imaginary]
+        return found
 
     def operator(self, x: Tensor, graph: Any) -> Operator:
         """The layer as an LMGC on the K-hop graph: alpha [E', K + 1] holds p_k(A_sym), weight is V.
@@ -117,22 +109,13 @@ class PolynomialConv(torch.nn.Module):
         There is none for Cayley filters: they reach every node.
         """
         if self.basis == "cayley":
-            raise NotImplementedError(
-                "operator: a Cayley filter is not local, its inverse fills the whole graph"
-            )
+            raise NotImplementedError("operator: a Cayley filter is not local, its inverse fills the whole graph")
         given = plain_graph(graph, x.size(0), self.add_self_loops)
         n = given.num_nodes
         entries = (given.dst.cpu().numpy(), given.src.cpu().numpy())
-        adjacency = scipy.sparse.csr_array(
-            (given.normalization(x.dtype).cpu().numpy(), entries), shape=(n, n)
-        )
-        terms = [scipy.sparse.eye_array(n, dtype=adjacency.dtype, format="csr")]
-        for degree in range(1, self.degree + 1):
-            following = adjacency @ terms[-1]
-            if self.basis == "chebyshev" and degree > 1:
-                following = 2 * following - terms[-2]
-            terms.append(following)
-        edges, alpha = _on_one_graph(terms)
+        adjacency = scipy.sparse.csr_array((given.normalization(x.dtype).cpu().numpy(), entries), shape=(n, n))
+        identity = scipy.sparse.eye_array(n, dtype=adjacency.dtype, format="csr")
+        edges, alpha = _on_one_graph(terms(lambda power: adjacency @ power, identity, self.degree, self.basis))
         graph = Graph.from_edge_index(torch.from_numpy(edges).to(x.device), n)
         return Operator(torch.from_numpy(alpha).to(x)[graph.perm], self.weight, graph)
 
@@ -158,12 +141,10 @@ def _on_one_graph(matrices: list[Any]) -> tuple[Any, Any]:
 
 
 def _product(alpha: Tensor, x: Tensor, graph: Graph) -> Tensor:
-    return propagate(alpha, x.unsqueeze(1), graph)
+    return propagate(alpha, graph.gathered(x).unsqueeze(1), graph)
 
 
-def _resolvent(
-    real: Tensor, imaginary: Tensor, zoom: Tensor, alpha: Tensor, graph: Graph
-) -> tuple[Tensor, Tensor]:
+def _resolvent(real: Tensor, imaginary: Tensor, zoom: Tensor, alpha: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
     """(hL + i)⁻¹ of real + i·imaginary, differentiable once in the features and in the zoom h."""
     stacked = torch.cat([real, imaginary], dim=1)
     frozen = float(zoom.detach())

@@ -12,17 +12,15 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.parametrize import is_parametrized
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
-from mimogc.nn.bonds import BondConv
+from mimogc.graph import Graph
 from mimogc.nn.coefficients import LMGC, Coefficients
-from mimogc.nn.coefficients.attention import CLOSE
-from mimogc.nn.conv import LMGConv
+from mimogc.nn.coefficients.lmgc import CLOSE
+from mimogc.nn.stack import LMGCStack
 
-Layer = LMGConv | BondConv
+Layer = Any  # an `LMGConv`, or a module around one with its `linear`, `calibrate_scores`, `rescale` and `coefficients`
 
 
-def calibrate(
-    model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = LMGC, **named: Any
-) -> dict[str, float]:
+def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = LMGC, **named: Any) -> dict[str, float]:
     """Scale the layers of a model, one after another, until the output of each has unit scale on these inputs.
 
     One pass of ``model(*inputs)``, without dropout and without gradients. The score vectors of a layer are scaled until
@@ -34,7 +32,8 @@ def calibrate(
     It draws no random numbers (layers whose sizes are not known yet start first), and a second call changes nothing.
     A layer that is called more than once is scaled at its first call. Frozen layers are scaled too, and so is a last
     layer that gives logits. Parameters stay the same objects, so an optimiser may exist already. Where
-    torch.distributed runs, every process calls it, rank 0 computes on its inputs, and all get its result.
+    torch.distributed runs, every process calls it, rank 0 computes on its inputs, and all get its result; with a
+    partitioned graph all compute together.
 
     Args:
         model: any module that contains `LMGConv` layers; also one wrapped by DistributedDataParallel.
@@ -60,7 +59,8 @@ def calibrate(
             "(only=Coefficients scales layers of any)"
         )
     _refuse_tied(layers)
-    if not (distributed.is_available() and distributed.is_initialized()):
+    parts = [value for value in (*inputs, *named.values()) if isinstance(value, Graph) and value.is_partitioned]
+    if parts or not (distributed.is_available() and distributed.is_initialized()):
         return _calibrated(model, layers, inputs, named)
     for name, layer in layers.items():
         if any(is_uninitialized_parameter(parameter) for parameter in layer.parameters()):
@@ -82,66 +82,73 @@ def calibrate(
     return factors
 
 
-def _refuse_tied(layers: dict[str, Layer]) -> None:
+def _refuse_tied(layers: dict[str, Layer | LMGCStack]) -> None:
     """Two layers cannot both be brought to scale by one weight, nor one whose weights are computed from others."""
     owner: dict[int, str] = {}
     for name, layer in layers.items():
         if any(is_parametrized(module) for module in layer.modules()):
-            raise ValueError(
-                f"model: layer {name!r} has a parametrization; calibrate before it is registered"
-            )
+            raise ValueError(f"model: layer {name!r} has a parametrization; calibrate before it is registered")
         for parameter in layer.parameters():
             other = owner.setdefault(id(parameter), name)
             if other != name:
-                raise ValueError(
-                    f"model: layers {other!r} and {name!r} share a parameter and cannot both be scaled"
-                )
+                raise ValueError(f"model: layers {other!r} and {name!r} share a parameter and cannot both be scaled")
 
 
-def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer]:
-    """The layers by name; the LMGConv inside a BondConv belongs to that."""
-    inside = {module.conv for module in model.modules() if isinstance(module, BondConv)}
-    found: dict[str, Layer] = {}
-    for name, module in model.named_modules():
-        conv = module.conv if isinstance(module, BondConv) else module
-        if isinstance(conv, LMGConv) and module not in inside and isinstance(conv.coefficients, only):
+def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer | LMGCStack]:
+    """The layers by name; an LMGConv inside another one belongs to that."""
+    found: dict[str, Layer | LMGCStack] = {}
+    inside: set[torch.nn.Module] = set()
+    for name, module in model.named_modules():  # a module comes before those inside it
+        if isinstance(module, LMGCStack) and issubclass(module.kind, only):
             found[name] = module
+        if hasattr(module, "calibrate_scores") and module not in inside:
+            inside.update(module.modules())
+            layer: Layer = module
+            if isinstance(layer.coefficients, only):
+                found[name] = layer
     return found
 
 
 def _calibrated(
-    model: torch.nn.Module, layers: dict[str, Layer], inputs: tuple[Any, ...], named: dict[str, Any]
+    model: torch.nn.Module, layers: dict[str, Layer | LMGCStack], inputs: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, float]:
     factors: dict[str, float] = {}
     before: list[tuple[Tensor, Tensor]] = []
+    depth = sum(layer.layers if isinstance(layer, LMGCStack) else 1 for layer in layers.values())
+
+    def scale(name: str, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        layer.linear(*args, **kwargs)  # after which a lazy layer knows its sizes
+        before.extend((parameter, parameter.clone()) for parameter in layer.parameters())
+        layer.calibrate_scores(depth, *args, **kwargs)
+        graph = args[1] if len(args) > 1 else kwargs.get("edge_index")
+        factor = _factor(name, layer.linear(*args, **kwargs), graph)
+        if abs(factor - 1) > CLOSE:
+            layer.rescale(factor)
+            left = _factor(name, layer.linear(*args, **kwargs), graph)
+            if abs(left - 1) > 10 * CLOSE:
+                raise ValueError(
+                    f"model: layer {name!r} does not follow its weights, as with a parametrization or pruning, or "
+                    f"coefficients without `rescale`: expected unit scale, got {1 / left:.3g}"
+                )
+        factors[name] = factor
 
     def hook(name: str) -> Any:
-        def scale(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if name in factors:  # a layer that is called more than once is scaled at its first call
+        def before_call(layer: Layer | LMGCStack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if name in seen:  # a layer that is called more than once is scaled at its first call
                 return
-            args, kwargs = (
-                args[:3],
-                {key: value for key, value in kwargs.items() if key != "return_attention_weights"},
-            )
-            layer.linear(*args, **kwargs)  # after which a lazy layer knows its sizes
-            before.extend((parameter, parameter.clone()) for parameter in layer.parameters())
-            layer.calibrate_scores(len(layers), *args, **kwargs)
-            factor = _factor(name, layer.linear(*args, **kwargs))
-            if abs(factor - 1) > CLOSE:
-                layer.rescale(factor)
-                left = _factor(name, layer.linear(*args, **kwargs))
-                if abs(left - 1) > 10 * CLOSE:
-                    raise ValueError(
-                        f"model: layer {name!r} does not follow its weights, as with a parametrization or pruning, or "
-                        f"coefficients without `rescale`: expected unit scale, got {1 / left:.3g}"
-                    )
-            factors[name] = factor
+            seen.add(name)
+            if isinstance(layer, LMGCStack):
+                for number, (conv, given) in enumerate(layer.one_by_one(*args, **kwargs)):
+                    scale(f"{name}.{number}", conv, given, {})
+                return
+            kwargs = kwargs | dict(zip(("return_attention_weights", "edge_weight", "size"), args[3:], strict=False))
+            kwargs.pop("return_attention_weights", None)
+            scale(name, layer, args[:3], kwargs)
 
-        return scale
+        return before_call
 
-    handles = [
-        layer.register_forward_pre_hook(hook(name), with_kwargs=True) for name, layer in layers.items()
-    ]
+    seen: set[str] = set()
+    handles = [layer.register_forward_pre_hook(hook(name), with_kwargs=True) for name, layer in layers.items()]
     try:
         with torch.no_grad(), _evaluating(model):
             model(*inputs, **named)
@@ -153,7 +160,7 @@ def _calibrated(
     finally:
         for handle in handles:
             handle.remove()
-    unused = [name for name in layers if name not in factors]
+    unused = [name for name in layers if name not in seen]
     if unused:
         warnings.warn(
             f"calibrate: the model did not call {', '.join(unused)} on these inputs; not scaled", stacklevel=3
@@ -161,15 +168,15 @@ def _calibrated(
     return factors
 
 
-def _factor(name: str, out: Tensor) -> float:
-    """One over the root mean square of a layer's output."""
-    if not out.numel():
+def _factor(name: str, out: Tensor, graph: Any) -> float:
+    """One over the root mean square of a layer's output, over all parts of the graph."""
+    sums = torch.stack([out.double().square().sum(), out.new_tensor(out.numel(), dtype=torch.float64)])
+    total, count = (graph.total(sums) if isinstance(graph, Graph) else sums).tolist()
+    if not count:
         raise ValueError(f"inputs: expected an input with nodes, got none in layer {name!r}")
-    scale = float(out.double().square().mean().sqrt())
+    scale = math.sqrt(total / count)
     if not math.isfinite(scale):
-        raise ValueError(
-            f"inputs: the output of layer {name!r} is not finite, and cannot be brought to unit scale"
-        )
+        raise ValueError(f"inputs: the output of layer {name!r} is not finite, and cannot be brought to unit scale")
     if scale == 0.0:
         raise ValueError(f"inputs: the output of layer {name!r} is zero, and cannot be brought to unit scale")
     return 1.0 / scale

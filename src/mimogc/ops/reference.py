@@ -5,6 +5,7 @@ Differentiable to any order, on any device, in any floating type; needs memory f
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import softmax as softmax_of_groups
 
 from mimogc.graph import Graph
 
@@ -16,6 +17,21 @@ def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
         message = message.sum(dim=1)
     out = message.new_zeros(graph.num_dst, *message.shape[1:])
     return out.index_add(0, graph.dst, message)
+
+
+def transpose(alpha: Tensor, g: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """[num_src, K, C]: Σ_i α_k(i,j) g_k(i), the gradient of `propagate` to h; g has no K where that summed over it."""
+    message = alpha.unsqueeze(-1) * _at_targets(g, graph, reduce)
+    return message.new_zeros(graph.num_src, *message.shape[1:]).index_add(0, graph.src, message)
+
+
+def sample(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """[E, K]: ⟨g_k(i), h_k(j)⟩ on the edges, the gradient of `propagate` to alpha."""
+    return (_at_targets(g, graph, reduce) * h[graph.src]).sum(-1)
+
+
+def _at_targets(g: Tensor, graph: Graph, reduce: str) -> Tensor:
+    return g[graph.dst] if reduce == "none" else g[graph.dst].unsqueeze(1)  # [E, K or 1, C]
 
 
 def separable_alpha(s: Tensor, t: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
@@ -35,24 +51,18 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph
     return (torch.nn.functional.leaky_relu(both, slope) * att).sum(-1)
 
 
-# Inside an operator of the torch library autograd does not record, so there the gradients are written out.
-
-
-def propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, reduce: str) -> tuple[Tensor, Tensor]:
-    """Gradients of `propagate` to alpha and h."""
-    at_target = g[graph.dst] if reduce == "none" else g[graph.dst].unsqueeze(1)  # [E, K or 1, C]
-    grad_alpha = (at_target * h[graph.src]).sum(-1)
-    grad_h = torch.zeros_like(h).index_add(0, graph.src, alpha.unsqueeze(-1) * at_target)
-    return grad_alpha, grad_h
+def softmax(score: Tensor, graph: Graph) -> Tensor:
+    """[E, K]: exp(score_k(i,j)), divided by its sum over the edges into i."""
+    out: Tensor = softmax_of_groups(score, graph.dst, num_nodes=graph.num_dst)
+    return out
 
 
 def propagate_tanh_grad(
     s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, graph: Graph
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `propagate_tanh` to s, t, h and to the scores [E, K]."""
+    """Gradients of `propagate_tanh` to s, t, h and edge, written out: autograd does not record inside an operator."""
     alpha = separable_alpha(s, t, edge, graph)
-    grad_alpha, grad_h = propagate_grad(alpha, h, g, graph, "sum")
-    grad_score = grad_alpha * (1 - alpha**2)
-    grad_s = torch.zeros_like(s).index_add(0, graph.dst, grad_score)
-    grad_t = torch.zeros_like(t).index_add(0, graph.src, grad_score)
-    return grad_s, grad_t, grad_h, grad_score
+    grad_edge = sample(g, h, graph, "sum") * (1 - alpha**2)
+    grad_s = torch.zeros_like(s).index_add(0, graph.dst, grad_edge)
+    grad_t = torch.zeros_like(t).index_add(0, graph.src, grad_edge)
+    return grad_s, grad_t, transpose(alpha, g, graph, "sum"), grad_edge

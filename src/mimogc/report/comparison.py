@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mimogc.experiments.heterophilic import AVERAGED, STUDY
-from mimogc.experiments.run import Record
-from mimogc.experiments.selection import Difference
+from mimogc import methods
 from mimogc.report import numbers
 from mimogc.report.names import label
 from mimogc.report.published import published
+from mimogc.runs.run import Record
+from mimogc.runs.selection import Difference, place
+from mimogc.studies.heterophilic import AVERAGED, STUDY
 
 CLEAR = 2.0  # standard errors from which on a difference is called clear
 
@@ -25,15 +26,13 @@ class SideTable:
 
 def paired(records: Sequence[Record]) -> list[SideTable]:
     """How far LMGC is ahead of each method on each dataset: mean and standard error over the splits."""
-    found = {(gap.against, gap.dataset): gap for gap in _differences(records)}
+    found = {(gap.against, gap.dataset): gap for gap in STUDY.differences(records)}
     if not found:
         return []
-    datasets = [name for name in STUDY.datasets if any(dataset == name for _, dataset in found)]
-    datasets += sorted({dataset for _, dataset in found} - set(datasets))
-    methods = [name for name in STUDY.methods if any(method == name for method, _ in found)]
+    datasets = sorted({dataset for _, dataset in found}, key=lambda name: place(STUDY.datasets, name))
     rows = tuple(
         (label(method), tuple(_shown(found.get((method, dataset))) for dataset in datasets))
-        for method in methods
+        for method in methods.in_order(method for method, _ in found)
     )
     caption = (
         "LMGC's test score minus the method's on the same split, averaged over the repeats: mean ± standard error over "
@@ -45,7 +44,7 @@ def paired(records: Sequence[Record]) -> list[SideTable]:
 
 def findings(records: Sequence[Record]) -> list[str]:
     """Where LMGC is clearly ahead or behind, where the paper has it otherwise, and what averaging changes."""
-    gaps = _differences(records)
+    gaps = STUDY.differences(records)
     if not gaps:
         return []
     ahead = [gap for gap in gaps if _clear(gap) and gap.mean > 0]
@@ -66,7 +65,8 @@ def findings(records: Sequence[Record]) -> list[str]:
 
 def _averaged(records: Sequence[Record]) -> list[str]:
     """What the mean over the graphs gives in place of the sum, and which of the two is nearer to the paper."""
-    cells = {(cell.dataset, cell.variant): cell for cell in STUDY.aggregate(records) if cell.method == "lmgc"}
+    ours = [cell for cell in STUDY.aggregate(records) if cell.method == "lmgc" and not cell.options]
+    cells = {(cell.dataset, cell.variant): cell for cell in ours}
     shown, nearer = [], 0
     for dataset in dict.fromkeys(dataset for dataset, variant in cells if variant == AVERAGED):
         mean, total = cells[dataset, AVERAGED], cells.get((dataset, STUDY.variants[0]))
@@ -81,11 +81,6 @@ def _averaged(records: Sequence[Record]) -> list[str]:
         "With the mean over the graphs, as the released code has it, in place of the sum that the paper writes, LMGC "
         f"reaches: {', '.join(shown)}. The mean is nearer to the paper on {nearer} of {len(shown)}."
     ]
-
-
-def _differences(records: Sequence[Record]) -> list[Difference]:
-    plain = [record for record in records if record.run.variant == STUDY.variants[0]]
-    return STUDY.differences(plain)
 
 
 def _clear(gap: Difference) -> bool:
@@ -105,9 +100,7 @@ def _named(gaps: Sequence[Difference]) -> str:
     by_method: dict[str, list[str]] = {}
     for gap in gaps:
         by_method.setdefault(gap.against, []).append(label(gap.dataset))
-    return (
-        "; ".join(f"{label(method)} on {', '.join(names)}" for method, names in by_method.items()) or "none"
-    )
+    return "; ".join(f"{label(method)} on {', '.join(names)}" for method, names in by_method.items()) or "none"
 
 
 def _paper(gap: Difference) -> float | None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mimogc.experiments.figures import FIGURES, draw
-from mimogc.experiments.run import Record
+from mimogc.runs.run import Record
+from mimogc.studies.figures import FIGURES, draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ def gallery(records: Sequence[Record], folder: Path, options: Sequence[str]) -> 
     for name, figure in FIGURES.items():
         if name in stored:
             files = draw(name, folder, stored[name])
-            (svg,) = (file for file in files if file.suffix == ".svg")
-            encoded = base64.b64encode(svg.read_bytes()).decode()
+            encoded = base64.b64encode(files[0].read_bytes()).decode()
             pictures.append(Picture(name, figure.title, f"data:image/svg+xml;base64,{encoded}"))
     absent = {name: figure.title for name, figure in FIGURES.items() if name not in stored}
     chosen = ["--variants", ",".join(absent)] if pictures else []

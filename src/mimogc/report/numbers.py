@@ -11,9 +11,7 @@ def mean_std(mean: float, std: float, decimals: int) -> str:
     if not math.isfinite(mean):
         return not_finite(mean)
     exponent = _exponent(mean, decimals)
-    shown = [
-        f"{value / 10.0**exponent:.{1 if exponent else decimals}f}" for value in (mean, std) if value == value
-    ]
+    shown = [f"{value / 10.0**exponent:.{1 if exponent else decimals}f}" for value in (mean, std) if value == value]
     text = " ± ".join(shown).replace("-", MINUS)
     if not exponent:
         return text
@@ -26,9 +24,7 @@ def difference(ours: float, theirs: float, decimals: int) -> str:
     if not math.isfinite(value):
         return not_finite(value)
     exponent = _exponent(value, decimals) if value else 0
-    text = f"{abs(value) / 10.0**exponent:.{1 if exponent else decimals}f}" + (
-        power(exponent) if exponent else ""
-    )
+    text = f"{abs(value) / 10.0**exponent:.{1 if exponent else decimals}f}" + (power(exponent) if exponent else "")
     return ("+" if value > 0 else MINUS if value < 0 else "±") + text
 
 

@@ -1,9 +1,11 @@
-"""The values printed in the paper (`published.csv`)."""
+"""The values printed in the paper (`published.csv`), and where and why we differ (`notes.md`)."""
 
 import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from mimogc._texts import read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +29,9 @@ def published() -> dict[Key, Published]:
             )
             for row in csv.DictReader(file)
         }
+
+
+def notes(*tables: str) -> tuple[str, ...]:
+    """What there is to say of these tables, in plain words."""
+    texts = read_texts(Path(__file__).with_name("notes.md"))
+    return tuple(note for table in tables for note in texts[table])

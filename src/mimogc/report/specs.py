@@ -3,13 +3,20 @@
 A new table is one :class:`TableSpec` in :data:`TABLES`; figures and statements that need the results are functions.
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from mimogc.experiments.run import Record
+from mimogc._texts import read_texts
 from mimogc.report import comparison, curves
 from mimogc.report.comparison import SideTable
 from mimogc.report.names import PAPER_METHODS, label
+from mimogc.report.published import notes
+from mimogc.runs.run import HParams, Record
+from mimogc.runs.study import Study
+from mimogc.studies.zinc_models import PAPER_VARIANTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,185 +27,107 @@ class Column:
     dataset: str
     variant: str
     metric: str
-    published_variant: str
+    published_variant: str = ""  # where it is not the variant
     study: str = ""  # that computes it, where it is not the study of the table
+    options: HParams = ()  # of the study, that are not as usual
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table of the paper."""
+    """One table, of the paper or of a study of one's own."""
 
     study: str
-    number: str  # in the paper
+    number: str  # in the paper; empty where it has none
     caption: str
     columns: tuple[Column, ...]
-    decimals: int
-    published_decimals: int  # as printed in the paper
-    lower_is_better: bool
-    notes: tuple[str, ...]  # where and why we differ, in plain words
+    decimals: int = 3
+    published_decimals: int = 3  # as printed in the paper
+    notes: tuple[str, ...] = ()  # where and why we differ, in plain words
     methods: tuple[str, ...] = PAPER_METHODS  # always shown; others only where there are results
-    figures: Callable[[Sequence[Record]], list[curves.Figure]] | None = None
+    figures: Callable[[Study, Sequence[Record]], list[curves.Figure]] | None = None
     curves_caption: str = ""
     borrows: tuple[str, ...] = ()  # further studies whose results the table shows
     findings: Callable[[Sequence[Record]], list[str]] | None = None  # statements made from the results
-    beside: Callable[[Sequence[Record]], list[SideTable]] | None = (
-        None  # further tables made from the results
-    )
+    beside: Callable[[Sequence[Record]], list[SideTable]] | None = None  # further tables made from the results
+
+
+CAPTIONS = read_texts(Path(__file__).with_name("captions.md"))
 
 
 def closed_form(records: Sequence[Record]) -> list[str]:
     """What the closed form of Proposition 1 reaches, from the runs of MIMO-GC."""
-    errors = [
-        record.outcome.metrics["closed_form_mse"]
-        for record in records
-        if "closed_form_mse" in record.outcome.metrics
-    ]
-    if not errors:
-        return []
-    return [
-        "MIMO-GC is our addition to the table. Beside the optimised filter, the closed form of Proposition 1 (with the "
-        f"weight of smallest norm, W = aᵀb/‖a‖²) was evaluated in float64 on the same data: its error is at most "
-        f"{max(errors):.0e}. What keeps the optimised one above that is float32."
-    ]
+    metrics = [record.outcome.metrics for record in records]
+    errors = [found["closed_form_mse"] for found in metrics if "closed_form_mse" in found]
+    return [CAPTIONS["closed form"][0].format(error=max(errors))] if errors else []
 
 
-UNIVERSALITY = TableSpec(
-    study="universality",
-    number="Table 1",
-    caption="Minimal mean squared error of one layer fitting random targets Y from random signals X on a connected "
-    "Erdős–Rényi graph (p = 0.1, d = c = 16) in 40,000 steps of Adam; mean ± standard deviation over three "
-    "seeds at the best of three learning rates. MIMO-GC, the exact convolution, is shown apart and not ranked.",
-    columns=(
+def _of_the_paper(study: str, number: str, columns: Iterable[Column], **options: Any) -> TableSpec:
+    """A table with its captions and, unless given, the notes of its own study."""
+    caption, of_curves = CAPTIONS[study]
+    options = {"notes": notes(study), **options}
+    return TableSpec(study, number, caption, tuple(columns), curves_caption=of_curves, **options)
+
+
+UNIVERSALITY = _of_the_paper(
+    "universality",
+    "Table 1",
+    (
         Column("n = 64", "erdos_renyi", "n64", "mse", "basic"),
         Column("n = 64, lr decay", "erdos_renyi", "n64-decay", "mse", "basic"),
         Column("n = 16", "erdos_renyi", "n16", "mse", "basic"),
     ),
-    decimals=3,
     published_decimals=2,
-    lower_is_better=True,
     methods=(*PAPER_METHODS, "mimogc"),
     figures=curves.universality,
-    curves_caption="Each line is one seed at the learning rate of the table, which has the minimum over all steps. "
-    "With a constant learning rate a fit that has reached the limit of float32 is thrown out of it again by Adam, "
-    "whose steps do not shrink with the gradient.",
     findings=closed_form,
-    notes=(
-        "The paper says n = 16. There the signals are as many as the channels (n = d), so that almost any linear layer "
-        "fits exactly, as the last column shows: the printed numbers cannot be those of n = 16. The released script "
-        "uses n = 64, and there ACM gives what the paper prints. We report both sizes; at n = 16 most errors are at "
-        "the limit of float32, where their order means nothing.",
-        "The released script multiplies the learning rate by 0.9995 after every step, which the paper does not "
-        "mention. Without it LMGC keeps oscillating about its solution; with it, it reaches the limit of float32. The "
-        "script also minimises the absolute error and clips gradients; we minimise the squared error, as the paper "
-        "says.",
-        "ACM is a linear least-squares fit with 2d = 32 regressors for n = 64 nodes, so its error is (n − 2d)/n = 0.50 "
-        "on average, and twenty seeds give 0.50 ± 0.04. That three of them agree with the paper more closely than that "
-        "is chance and no evidence: the next three seeds give 0.48, those after them 0.53, and how seeds make graphs "
-        "was settled after looking at this value under other ways.",
-        "FAGCN: the released layer broadcasts its messages to E × E × C numbers and averages them, so that its output "
-        "has rank one. Ours is the method as the paper defines it.",
-        "GIN: the paper says a two-layer MLP, and that is what we train. The released layer has an encoder of three "
-        "more layers in front, which is what can come near the printed 0.08.",
-        "GATv2 has four heads that are added up, one matrix for both ends of an edge, as the paper writes it, and "
-        "self-loops, as its usual implementation. It fits far closer than the printed 0.12.",
-        "FAGCN and LMGC have self-loops too; ACM uses A_sym and L_sym of the graph itself. Only GIN has a bias.",
-        "LMGC is the paper's equation 12 exactly in this table, without the offset that `LMGConv` adds by default.",
-    ),
-)  # fmt: skip
+)
 
-ZINC12K = TableSpec(
-    study="zinc12k",
-    number="Table 2",
-    caption="Test mean absolute error on ZINC12k with at most 100,000 parameters; mean ± standard deviation over four "
-    "seeds at the setting that validation selected.",
-    columns=tuple(
-        Column(text, "zinc12k", variant, "test_mae", variant)
-        for text, variant in (
-            ("Basic", "basic"), ("+ LapPE", "lappe"), ("+ Jumping knowledge", "jk"), ("+ Residual", "residual"),
-            ("+ All three", "all"),
-        )
-    ),
-    decimals=3,
-    published_decimals=3,
-    lower_is_better=True,
-    notes=(
-        "Where ZINC comes from the packed file of a mirror and not from PyG's download, validation and test have the "
-        "published values, training targets are rebuilt to 5e-7, and five training molecules are doubtful.",
-        "What the paper leaves out (no edge features, sum pooling, batch size, schedule, clipping) is taken from the "
-        "released configuration. GATv2 has four heads, as the paper says; the released configuration has two.",
-        "LMGC has an offset in its score and layers that are brought to unit scale on the first training molecules "
-        "before training (`mimogc.nn.calibrate`); equation 12, where it is shown, has neither. LMGC and GATv2 sum over "
-        "their graphs, as the paper writes; the released LMGC averages. In residual models of the other methods the "
-        "initial weights are divided by the number of graphs, so that the sum starts at the scale of that average.",
-        "All runs are in float32. bfloat16 is not offered: on a processor without instructions for it the products "
-        "take many times as long (`make bench` prints the ratio).",
-        "Where the learning rate of eq. 12's basic model is 0.0003, it is of the study's grid and not what the paper "
-        "selected: with the paper's 0.001 a first run with seed 0 became constant in its seventh epoch and was "
-        "stopped. Sums of four graphs move four times as far in a step as the means of the released code.",
-        "FAGCN is the paper's own definition, without the share of the first features that the published FAGCN adds in "
-        "every layer. Its coefficients are proportional to the features where these are small, so each layer squares "
-        "them: eight layers without residual connections start at zero in float32, and so does the gradient to the "
-        "embedding. Only the biases can wake them, which is slow.",
-        "The variant bonds, where it is shown, is beyond the paper: bond types in scores and messages, residual "
-        "connections, batch norm and random-walk encodings, within the same number of parameters. A first form of it, "
-        "with encodings that were not brought to unit scale and larger initial weights, had a test error of 0.169; the "
-        "form here was settled by training and validation errors of the first epochs.",
-    ),
+_ADDED = ("Basic", "+ LapPE", "+ Jumping knowledge", "+ Residual", "+ All three")
+ZINC12K = _of_the_paper(
+    "zinc12k",
+    "Table 2",
+    (Column(text, "zinc12k", name, "test_mae") for text, name in zip(_ADDED, PAPER_VARIANTS, strict=True)),
     figures=curves.by_variant,
-    curves_caption="Validation error over the epochs: each line is one seed at the setting of the table.",
-)  # fmt: skip
+)
 
-HETEROPHILIC = TableSpec(
-    study="heterophilic",
-    number="Table 3",
-    caption="Test accuracy in percent on ten splits with at most 100,000 parameters; mean ± standard deviation of the "
-    "means of five repeats at the setting that validation selected.",
-    columns=tuple(
-        Column(label(name), name, "residual", "test_accuracy", "residual")
-        for name in ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
-    ),
+_HETEROPHILIC = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
+HETEROPHILIC = _of_the_paper(
+    "heterophilic",
+    "Table 3",
+    (Column(label(name), name, "residual", "test_accuracy") for name in _HETEROPHILIC),
     decimals=1,
     published_decimals=1,
-    lower_is_better=False,
     figures=curves.by_dataset,
-    curves_caption="Each line is one repeat on the first split, at the setting of the table.",
     findings=comparison.findings,
     beside=comparison.paired,
-    notes=(
-        "Where no grid was run, as with --paper-hparams, learning rate and dropout are those the paper selected.",
-        "ACM has the identity as its third graph, beside A_sym and L_sym, since the model is residual.",
-        "LMGC has an offset in its score, is brought to unit scale on the graph before training, and its output is "
-        "multiplied by a learnt number per layer that starts at zero; eq. 12, where it is shown, has none of these. "
-        "Columns named gain=0.0, where they are shown, have that number for the other methods too.",
-        "The text of the paper says GIN is lowest on all node tasks; in its table ACM is lower on four of six.",
-        "The released scripts for these tasks do not run. They set the number of graphs of LMGC to the number of "
-        "classes; the paper says four, and so do we. They average over the graphs; the paper sums, and so do we. The "
-        "columns named averaged, where they are shown, have the mean instead.",
-    ),
-)  # fmt: skip
+)
 
-ZINC = TableSpec(
-    study="zinc",
-    number="Table 8",
-    caption="Mean absolute error on ZINC and ZINC12k with at most 100,000 parameters; settings for the train and the "
-    "test column are selected independently.",
-    columns=tuple(
-        Column(f"{label(dataset)} {side}", dataset, "basic", f"{side}_mae", "basic", dataset)
+ZINC = _of_the_paper(
+    "zinc",
+    "Table 8",
+    (
+        Column(f"{label(dataset)} {side}", dataset, "basic", f"{side}_mae", study=dataset)
         for dataset in ("zinc", "zinc12k")
         for side in ("train", "test")
     ),
-    decimals=3,
-    published_decimals=3,
-    lower_is_better=True,
-    notes=(
-        *ZINC12K.notes,
-        "The train error is that of the batches of the last epoch, as they are trained on.",
-        "Seconds per epoch are ours, on the machine named below and beside whatever else it did; the paper's are of an "
-        "H100 and cannot be compared. `make bench` measures the methods against each other.",
-    ),
+    notes=notes("zinc12k", "zinc"),
     borrows=("zinc12k",),
     figures=curves.by_variant,
-    curves_caption="Validation error over the epochs: each line is one seed at a setting of the table.",
-)  # fmt: skip
+)
 
 TABLES = (UNIVERSALITY, ZINC12K, HETEROPHILIC, ZINC)
+
+
+def derived(study: Study) -> TableSpec:
+    """The table of a study that is not of the paper, from its declaration: a column per dataset, variant and metric."""
+    usual = {option.name: option.default for option in study.options}
+    places = [
+        (dataset, variant, metric)
+        for dataset in study.usual.get("datasets", study.datasets)
+        for variant in study.usual.get("variants", study.variants)
+        for metric in study.metrics(dataset)
+        if any(study.has(dataset, method, variant, usual) for method in study.methods)
+    ]
+    columns = tuple(Column(", ".join([label(place[0]), *place[1:]]).replace("_", " "), *place) for place in places)
+    caption = " ".join((inspect.getdoc(study) or study.title).split("\n\n")[0].split())
+    return TableSpec(study.name, "", caption, columns, methods=study.usual.get("methods", study.methods))

@@ -1,18 +1,27 @@
-"""A table of the paper filled with what the store has: values, ranks, differences, and how to fill the gaps."""
+"""A table filled with what the store has: values, ranks, differences, and how to fill the gaps."""
 
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from mimogc.experiments import registry
-from mimogc.experiments.study import Cell, Study
+from mimogc import studies
+from mimogc.methods import in_order
 from mimogc.report import numbers
 from mimogc.report.names import label
 from mimogc.report.published import Published, published
 from mimogc.report.specs import Column, TableSpec
+from mimogc.runs.driver import make_plan
+from mimogc.runs.options import UsageError
+from mimogc.runs.run import HParams, Record, hparams
+from mimogc.runs.selection import Cell, place
+from mimogc.runs.study import Options, Study, arguments
+from mimogc.runs.times import duration, estimate
 
 RANKS = ("best", "second")
+WIDEST = 7  # columns side by side on the site
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +36,15 @@ class Entry:
     difference: str
     remark: str  # what is incomplete about it
     command: str  # that completes it; empty where nothing is missing
-    possible: bool = True  # whether the method has the variant of the column
+    possible: bool = True  # whether the method can be had in the column
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     method: str
     entries: tuple[Entry, ...]
-    ranked: bool  # whether the method is in the paper's table
-    paper: str  # its value there, where all columns share it
+    ranked: bool  # whether the method takes part in the ranks
+    paper: str  # its value in the paper, where all columns share it
     paper_rank: str
 
 
@@ -45,11 +54,22 @@ class FilledTable:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     shared: bool  # whether the paper has one value for all columns
+    direction: str  # whether lower or higher is better
     commands: tuple[str, ...]  # that fill everything still missing
+    time: str  # that they take
+    hidden: int = 0  # columns without any value
 
     @property
     def complete(self) -> int:
         return sum(bool(entry.ours) and not entry.remark for row in self.rows for entry in row.entries)
+
+    @property
+    def parts(self) -> list[range]:
+        """The columns in groups that a page is wide enough for."""
+        count = len(self.columns)
+        groups = max(1, math.ceil(count / WIDEST))
+        ends = [round(count * group / groups) for group in range(groups + 1)]
+        return [range(*pair) for pair in pairwise(ends)]
 
     @property
     def common_remark(self) -> str:
@@ -62,36 +82,43 @@ class FilledTable:
         return sum(entry.possible for row in self.rows for entry in row.entries)
 
 
-def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence[str]) -> FilledTable:
-    """The table of ``spec`` with these cells; ``options`` are added to the commands (the store, for instance)."""
-    found = {(cell.method, cell.dataset, cell.variant, cell.metric): cell for cell in cells}
-    columns = (*spec.columns, *_further_columns(spec, cells))
-    methods = (*spec.methods, *sorted({cell.method for cell in cells} - set(spec.methods)))
+def fill(
+    spec: TableSpec,
+    study: Study,
+    cells: Sequence[Cell],
+    options: Sequence[str],
+    records: Mapping[str, Sequence[Record]] | None = None,
+    everything: bool = True,
+) -> FilledTable:
+    """The table of a study with these cells.
+
+    ``options`` are added to the commands (the store, for instance); from the stored ``records`` of each study comes
+    the time that they take. Columns and methods without any value are there only with ``everything``.
+    """
+    found = {(cell.method, *_key(cell)): cell for cell in cells}
+    filled = {_key(cell) for cell in cells}
+    usual = [column for column in spec.columns if everything or _key(column) in filled]
+    columns = (*usual, *_further_columns(spec, cells))
+    by_name = {name: studies.load(name) for name in {column.study for column in columns} - {""}} | {"": study}
+    methods = (*spec.methods, *in_order({cell.method for cell in cells} - set(spec.methods)))
     theirs = {(m, c): value for m in methods for c in columns if (value := _published(spec, m, c))}
-    ours = {
-        (m, c): cell
-        for m in methods
-        for c in columns
-        if (cell := found.get((m, c.dataset, c.variant, c.metric)))
-    }
-    shared = len(columns) > 1 and len({(c.dataset, c.published_variant, c.metric) for c in columns}) == 1
-    in_paper = [m for m in methods if any((m, c) in theirs for c in columns)]
-    rank = {
-        c: _ranks({m: ours[m, c].mean for m in in_paper if (m, c) in ours}, spec.lower_is_better)
-        for c in columns
-    }
-    paper_rank = {
-        c: _ranks({m: theirs[m, c].mean for m in in_paper if (m, c) in theirs}, spec.lower_is_better)
-        for c in columns
-    }
-    rows = []
+    ours = {(m, c): cell for m in methods for c in columns if (cell := found.get((m, *_key(c))))}
+    methods = tuple(m for m in methods if everything or any((m, c) in ours or (m, c) in theirs for c in columns))
+    shared = bool(theirs) and len(columns) > 1 and len({_published_key(c) for c in columns}) == 1
+    ranked = [m for m in methods if any((m, c) in theirs for c in columns)] or list(methods)
+    lower = {c: study.lower_is_better(c.metric) for c in columns}
+    rank = {c: _ranks(_peers(by_name[c.study], c, ours, ranked), lower[c]) for c in columns}
+    paper_rank = {c: _ranks({m: theirs[m, c].mean for m in ranked if (m, c) in theirs}, lower[c]) for c in columns}
+    rows, gaps = [], {}
     for method in methods:
         entries = []
         for column in columns:
-            cell, paper = ours.get((method, column)), theirs.get((method, column))
-            remark = _remark(_study(study, column), cell) if cell else ""
-            possible = _study(study, column).has(method, column.variant)
-            incomplete = possible and (cell is None or bool(remark))
+            cell, paper, owner = ours.get((method, column)), theirs.get((method, column)), by_name[column.study]
+            remark = _remark(owner, cell) if cell else ""
+            possible = _possible(owner, method, column)
+            if possible and (cell is None or remark):
+                request = Options((method,), (column.dataset,), (column.variant,), extras=column.options)
+                gaps[method, column] = _command(owner, request, options)
             entries.append(
                 Entry(
                     column=column.label,
@@ -99,53 +126,70 @@ def fill(spec: TableSpec, study: Study, cells: Sequence[Cell], options: Sequence
                     rank=rank[column].get(method, ""),
                     paper=numbers.mean_std(paper.mean, paper.std, spec.published_decimals) if paper else "",
                     paper_rank=paper_rank[column].get(method, ""),
-                    difference=numbers.difference(cell.mean, paper.mean, spec.decimals)
-                    if cell and paper
-                    else "",
+                    difference=numbers.difference(cell.mean, paper.mean, spec.decimals) if cell and paper else "",
                     remark=remark,
-                    command=command(_study(study, column), [method], [column], options) if incomplete else "",
+                    command=gaps.get((method, column), ""),
                     possible=possible,
                 )
             )
-        first = entries[0]
-        rows.append(Row(label(method), tuple(entries), method in in_paper, first.paper, first.paper_rank))
-    gaps = {
-        method: [column for column, entry in zip(columns, row.entries, strict=True) if entry.command]
-        for method, row in zip(methods, rows, strict=True)
-    }
+        paper_value = (entries[0].paper, entries[0].paper_rank) if entries else ("", "")
+        rows.append(Row(label(method), tuple(entries), method in ranked, *paper_value))
+    requests = _requests(by_name, gaps)
     return FilledTable(
-        spec, tuple(c.label for c in columns), tuple(rows), shared, _commands(study, gaps, options)
+        spec,
+        tuple(column.label for column in columns),
+        tuple(rows),
+        shared,
+        _direction(lower),
+        tuple(dict.fromkeys(_command(owner, request, options) for owner, request in requests)),
+        _time(requests, records or {}),
+        len(spec.columns) - len(usual),
     )
 
 
+def _key(place: Cell | Column) -> tuple[object, ...]:
+    return place.dataset, place.variant, place.options, place.metric
+
+
 def _further_columns(spec: TableSpec, cells: Iterable[Cell]) -> list[Column]:
-    """Columns for results that the paper's table has no place for, such as another dataset."""
-    known = {(column.dataset, column.variant, column.metric) for column in spec.columns}
-    metrics = {column.metric for column in spec.columns}
-    further = dict.fromkeys((cell.dataset, cell.variant, cell.metric) for cell in cells)
-    variants = {column.variant for column in spec.columns}
-    study = {column.dataset: column.study for column in spec.columns}
-    return [
-        Column(
-            _name(dataset, variant, metric, metrics, variants),
-            dataset,
-            variant,
-            metric,
-            variant,
-            study.get(dataset, ""),
+    """Columns for results that the table has no place for, such as another dataset or another value of an option."""
+    known = {_key(column) for column in spec.columns}
+    metrics, variants = ({getattr(column, name) for column in spec.columns} for name in ("metric", "variant"))
+    owner = {column.dataset: column.study for column in spec.columns}
+    further: dict[tuple[object, ...], Column] = {}
+    for cell in cells:
+        if _key(cell) in known or (not spec.number and metrics and cell.metric not in metrics):
+            continue
+        extra = [cell.title] * (cell.variant not in variants or bool(cell.options))
+        extra += [cell.metric.replace("_", " ")] * (cell.metric not in metrics)
+        name = ", ".join([label(cell.dataset), *extra])
+        column = Column(
+            name, cell.dataset, cell.variant, cell.metric, study=owner.get(cell.dataset, ""), options=cell.options
         )
-        for dataset, variant, metric in further
-        if (dataset, variant, metric) not in known
-    ]
+        further.setdefault(_key(cell), column)
+    return list(further.values())
 
 
-def _name(dataset: str, variant: str, metric: str, metrics: set[str], variants: set[str]) -> str:
-    extra = [variant] * (variant not in variants) + [metric.replace("_", " ")] * (metric not in metrics)
-    return ", ".join([label(dataset), *extra])
+def _published_key(column: Column) -> tuple[str, str, str]:
+    return column.dataset, column.published_variant or column.variant, column.metric
 
 
 def _published(spec: TableSpec, method: str, column: Column) -> Published | None:
-    return published().get((spec.study, method, column.dataset, column.published_variant, column.metric))
+    """What the paper has there; it has nothing with other options."""
+    return None if column.options else published().get((spec.study, method, *_published_key(column)))
+
+
+def _peers(
+    study: Study, column: Column, cells: Mapping[tuple[str, Column], Cell], methods: Sequence[str]
+) -> dict[str, float]:
+    """The means of the cells that were trained alike, as long and on as much: the largest group of them."""
+    groups: dict[tuple[object, ...], dict[str, float]] = {}
+    for method in methods:
+        if cell := cells.get((method, column)):
+            values = dict(cell.hparams)
+            standing = (cell.lacks, *(values.get(option.name) for option in study.options if option.extent))
+            groups.setdefault(standing, {})[method] = cell.mean
+    return max(groups.values(), key=len, default={})
 
 
 def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
@@ -155,50 +199,76 @@ def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
     return dict(zip(order, RANKS, strict=False)) if len(order) > 1 else {}
 
 
+def _direction(lower: Mapping[Column, bool]) -> str:
+    if len(set(lower.values())) < 2:
+        return f"{'lower' if all(lower.values()) else 'higher'} is better"
+    return f"lower is better, but higher in {', '.join(column.label for column, low in lower.items() if not low)}"
+
+
+def _possible(study: Study, method: str, column: Column) -> bool:
+    """Whether the study can compute the cell: it knows the names, there are such runs, and they are of this column."""
+    for kind, name in (("method", method), ("dataset", column.dataset), ("variant", column.variant)):
+        if name not in getattr(study, f"{kind}s") and not (":" in name and kind in study.own_names):
+            return False
+    values = {option.name: option.default for option in study.options} | dict(column.options)
+    where = column.dataset, method, column.variant
+    if not study.has(*where, values):
+        return False
+    with suppress(OSError, RuntimeError, ValueError):  # of a file or module of one's own that is no longer there
+        return study.unusual(hparams(**study.values(*where, Options(extras=hparams(**values))))) == column.options
+    return True
+
+
 def _remark(study: Study, cell: Cell) -> str:
     """How a value falls short of the full study: fewer repeats or splits, or shorter training as with --quick."""
-    remarks = []
-    if cell.count < cell.expected:
-        remarks.append(f"{cell.count} of {cell.expected} repeats")
-    if cell.lacks:
-        remarks.append(cell.lacks)
-    for name, value in cell.hparams:
-        full = study.extras.get(name)
-        if isinstance(full, int) and isinstance(value, int) and type(full) is not bool and value < full:
-            remarks.append(f"{value:,} of {full:,} {name}")
+    remarks = [f"{cell.count} of {cell.expected} repeats"] if cell.count < cell.expected else []
+    remarks += [cell.lacks] if cell.lacks else []
+    values = dict(cell.hparams)
+    for option in study.options:
+        full = study.full(option, cell.dataset, cell.variant)
+        if option.extent and values.get(option.name, full) < full:  # type: ignore[operator]
+            remarks.append(f"{values[option.name]:,} of {full:,} {option.name}")
     return ", ".join(remarks)
 
 
-def command(study: Study, methods: Sequence[str], columns: Sequence[Column], options: Sequence[str]) -> str:
-    """The command that computes these methods in these columns."""
-    parts = ["mimogc", "reproduce", study.name]
-    if set(methods) != set(study.usual.get("methods", study.methods)):
-        parts += ["--methods", ",".join(methods)]
-    for kind, available, wanted in (
-        ("datasets", study.datasets, [column.dataset for column in columns]),
-        ("variants", study.variants, [column.variant.split()[0] for column in columns]),
-    ):
-        names = [name for name in available if name in wanted]
-        names += [name for name in dict.fromkeys(wanted) if ":" in name]  # of one's own
-        if names and set(names) != set(study.usual.get(kind, available)):
-            parts += [f"--{kind}", ",".join(names)]
-    return shlex.join([*parts, *options])
+def _command(study: Study, request: Options, options: Sequence[str]) -> str:
+    return shlex.join(["mimogc", "reproduce", studies.called(study), *arguments(study, request), *options])
 
 
-def _study(study: Study, column: Column) -> Study:
-    return registry.load(column.study) if column.study else study
+def _requests(by_name: Mapping[str, Study], gaps: Iterable[tuple[str, Column]]) -> list[tuple[Study, Options]]:
+    """As few as fill the gaps and nothing else: a request is for all its methods on all its datasets and variants."""
+    datasets: dict[tuple[str, str, HParams, str], tuple[str, ...]] = {}
+    for method, column in gaps:
+        key = method, column.study, column.options, column.variant
+        datasets[key] = (*datasets.get(key, ()), column.dataset)
+    variants: dict[tuple[str, str, HParams, tuple[str, ...]], tuple[str, ...]] = {}
+    for (method, owner, options, variant), where in datasets.items():
+        block = method, owner, options, _ordered(where, by_name[owner].datasets)
+        variants[block] = (*variants.get(block, ()), variant)
+    methods: dict[tuple[str, Options], tuple[str, ...]] = {}
+    for (method, owner, options, where), which in variants.items():
+        rest = Options(datasets=where, variants=_ordered(which, by_name[owner].variants), extras=options)
+        methods[owner, rest] = (*methods.get((owner, rest), ()), method)
+    return [(by_name[owner], replace(rest, methods=who)) for (owner, rest), who in methods.items()]
 
 
-def _commands(study: Study, gaps: Mapping[str, list[Column]], options: Sequence[str]) -> tuple[str, ...]:
-    """As few commands as fill all gaps: methods with the same gaps in the columns of a study share one."""
-    groups: dict[tuple[str, tuple[Column, ...]], list[str]] = {}
-    for method, missing in gaps.items():
-        for name in dict.fromkeys(column.study for column in missing):
-            columns = tuple(column for column in missing if column.study == name)
-            groups.setdefault((name, columns), []).append(method)
-    return tuple(
-        dict.fromkeys(
-            command(_study(study, columns[0]), methods, columns, options)
-            for (_, columns), methods in groups.items()
-        )
-    )
+def _ordered(names: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(names), key=lambda name: place(order, name)))
+
+
+def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Sequence[Record]]) -> str:
+    """How long the runs take one after the other, in words."""
+    found: list[float] = []
+    known = 0
+    for study, request in requests:
+        stored = records.get(study.name, ())
+        try:
+            plan = make_plan(study, request, stored)
+        except (UsageError, RuntimeError, OSError):  # a file of one's own that is no longer there
+            continue
+        seconds = estimate(study, plan.todo, stored)
+        known += seconds is not None and type(study).follow_up is Study.follow_up
+        found += [] if seconds is None else [seconds]
+    if not found:
+        return "an unknown time"
+    return f"{'about' if known == len(requests) else 'more than'} {duration(sum(found))}"

@@ -1,28 +1,31 @@
 """Writes the report: one HTML page that needs nothing else, and a Markdown file per study."""
 
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 
 import mimogc
-from mimogc.experiments import registry
-from mimogc.experiments.progress import duration
-from mimogc.experiments.run import Record
-from mimogc.experiments.store import Store
-from mimogc.experiments.study import Study
+from mimogc import studies
 from mimogc.report.comparison import SideTable
 from mimogc.report.curves import Figure, standalone
 from mimogc.report.gallery import gallery
 from mimogc.report.names import label
-from mimogc.report.specs import TABLES, TableSpec
+from mimogc.report.specs import TABLES, TableSpec, derived
 from mimogc.report.tables import FilledTable, fill
+from mimogc.runs import registry
+from mimogc.runs.options import UsageError
+from mimogc.runs.run import Record
+from mimogc.runs.store import DEFAULT, Store
+from mimogc.runs.study import Study
+from mimogc.runs.times import duration
 
-DEFAULT_STORE = Path("results/runs.db")  # of the command line, so that commands need not name it
 PAPER = "Roth and Liebig, “What Can We Learn From MIMO Graph Convolutions?” (IJCAI 2025)"
 
 
@@ -45,29 +48,40 @@ class Section:
     @property
     def series(self) -> list[tuple[str, int]]:
         """The series of all figures with the numbers of their colours."""
-        return sorted(
-            {series for figure in self.figures for series in figure.series}, key=lambda series: series[1]
-        )
+        return sorted({series for figure in self.figures for series in figure.series}, key=lambda series: series[1])
 
 
-def write_report(store: str | Path, output: str | Path) -> Path:
+def write_report(store: str | Path, output: str | Path, everything: bool = False) -> Path:
     """Write ``index.html``, one ``STUDY.md`` per study and the figures into the folder ``output``; returns the page.
 
-    Only the store is read. What it does not have is shown as missing, with the command that computes it.
+    Only the store is read. A cell that it does not have is shown as missing, with the command that computes it; studies
+    and columns that it has nothing of are left out unless ``everything`` is asked for.
     """
     store, output = Path(store), Path(output)
-    options = [] if store == DEFAULT_STORE else ["--store", str(store)]
+    options = [] if store == DEFAULT else ["--store", str(store)]
     with Store(store) as results:
-        output.mkdir(parents=True, exist_ok=True)
-        pictures = gallery(results.records("figures"), output / "figures", options)
-        sections = [
-            _section(spec, registry.load(spec.study), results, options)
-            for spec in TABLES
-            if spec.study in registry.names()
-        ]
+        records, failures = _by_study(results.records()), _by_study(results.failures())
+        references = results.references()
+    output.mkdir(parents=True, exist_ok=True)
+    pictures = gallery(records.get("figures", []), output / "figures", options)
+    known = [spec for spec in TABLES if everything or spec.study in records or spec.study in failures]
+    specs = [(spec, studies.load(spec.study)) for spec in known]
+    absent = []
+    for name in sorted(set(records) - {spec.study for spec in TABLES} - {"figures"}):
+        try:
+            study = _load(name, references)
+            specs.append((derived(study), study))
+        except UsageError as error:
+            absent.append(f"{name} ({len(records[name])} runs): {error}")
+    sections = [
+        _section(spec, study, records, failures.get(study.name, []), options, everything) for spec, study in specs
+    ]
     facts = {
+        "unseen": [spec.study for spec in TABLES if spec not in known],
+        "with_figures": everything or bool(pictures.pictures),
         "sections": sections,
         "gallery": pictures,
+        "absent": absent,
         "store": store,
         "paper": PAPER,
         "version": mimogc.__version__,
@@ -78,29 +92,58 @@ def write_report(store: str | Path, output: str | Path) -> Path:
             (output / "curves").mkdir(exist_ok=True)
             _write(output / "curves" / f"{section.spec.study}-{number}.svg", standalone(figure))
         _write(output / f"{section.spec.study}.md", _render("study.md.j2", section=section, **facts))
-    _write(output / "figures.md", _render("figures.md.j2", **facts))
+    if facts["with_figures"]:
+        _write(output / "figures.md", _render("figures.md.j2", **facts))
     page = output / "index.html"
     _write(page, _render("index.html.j2", **facts))
     return page
 
 
-def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[str]) -> Section:
-    records = results.records(study.name)
-    borrowed = [record for name in spec.borrows for record in results.records(name)]
+def _by_study(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.run.study, []).append(record)
+    return found
+
+
+def _load(name: str, references: Mapping[str, str]) -> Study:
+    """The study of that name, from where it was when its runs were computed."""
+    known = {**references, **studies.BUILT_IN}
+    if name not in known:
+        raise UsageError("the store does not know its module; the next mimogc reproduce tells it")
+    study = registry.load(known[name])
+    if study.name != name:
+        raise UsageError(f"{known[name]} is the study {study.name!r} now")
+    return study
+
+
+def _section(
+    spec: TableSpec,
+    study: Study,
+    stored: Mapping[str, Sequence[Record]],
+    failures: Sequence[Record],
+    options: Sequence[str],
+    everything: bool,
+) -> Section:
+    records = stored.get(study.name, [])
+    borrowed = [record for name in spec.borrows for record in stored.get(name, [])]
     shown = [*records, *borrowed]
     columns = {(column.dataset, column.variant) for column in spec.columns}
     used = [*records, *(r for r in borrowed if (r.run.dataset, r.run.variant) in columns)]
+    table = fill(spec, study, study.aggregate(shown), options, stored, everything)
+    if spec.number and not any(entry.paper for row in table.rows for entry in row.entries):
+        spec = replace(spec, notes=())  # they are about the paper's columns
     return Section(
         spec=spec,
         title=study.title,
-        table=fill(spec, study, study.aggregate(shown), options),
-        figures=spec.figures(study.select(shown)) if spec.figures else [],
+        table=table,
+        figures=spec.figures(study, study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
         beside=spec.beside(records) if spec.beside else [],
         runs=len(used),
         seconds=sum(record.outcome.seconds for record in used),
         diverged=[record.run.label() for record in records if record.status == "diverged"],
-        failures=[(r.run.label(), r.error.partition("\n")[0]) for r in results.failures(study.name)],
+        failures=[(r.run.label(), r.error.partition("\n")[0]) for r in failures],
         machines=Counter(_machine(record) for record in used).most_common(),
     )
 
@@ -108,9 +151,7 @@ def _section(spec: TableSpec, study: Study, results: Store, options: Sequence[st
 def _machine(record: Record) -> str:
     """The environment of a record in a line."""
     facts = record.environment
-    libraries = [
-        f"{name} {facts[name]}" for name in ("mimogc", "torch", "torch_geometric", "python") if name in facts
-    ]
+    libraries = [f"{name} {facts[name]}" for name in ("mimogc", "torch", "torch_geometric", "python") if name in facts]
     revision = str(facts.get("revision", ""))
     if revision:
         changed = " with local changes" if revision.endswith("+") else ""
@@ -135,12 +176,21 @@ def _render(template: str, **facts: object) -> str:
     environment.filters["duration"] = duration
     environment.filters["label"] = label
     environment.filters["runs"] = lambda count: f"{count:,} run{'' if count == 1 else 's'}"
+    environment.filters["prose"] = _prose
     environment.filters["line"] = lambda text: " ".join(text.replace("|", "\\|").split())
     return environment.get_template(template).render(**facts)
+
+
+def _prose(text: str) -> Markup:
+    """A text of ours for a page: what stands between backticks is code."""
+    return Markup(re.sub(r"`+([^`]+)`+", r"<code>\1</code>", str(escape(text))))
 
 
 def _write(path: Path, text: str) -> None:
     """All of the file or nothing: whoever looks at the page while it is written sees the old one."""
     part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:  # which does not name the file where the disk is full
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
-from mimogc.spectral.basis import FourierBasis, fourier_basis
+from mimogc.spectral.basis import FourierBasis, check_graph, fourier_basis
 from mimogc.spectral.linear import ClosedForm, Layer, linear_form
 
 
@@ -54,11 +54,7 @@ def coupling(
     layer that is zero couples nothing.
     """
     basis = _basis(graph, basis)
-    if not basis.complete:
-        raise ValueError(
-            f"basis: expected a complete basis of {basis.num_nodes} components, got {basis.values.size(0)}; "
-            "what is outside an incomplete one cannot be told from coupling"
-        )
+    basis.check_complete()  # what is outside an incomplete one cannot be told from coupling
     form = linear_form(layer, x, graph, differentiate, memory_limit)
     total = float(form.squared_norm())
     if total == 0:
@@ -96,8 +92,7 @@ def operator_rank(
 
 
 def amplification_rank(amplification: Tensor, tolerance: float = 1e-6) -> int:
-    """The numerical rank of D as an N × (C·F) matrix: how many amplifications there are. At most
-    `operator_rank`.
+    """The numerical rank of D as an N × (C·F) matrix: how many amplifications there are. At most `operator_rank`.
 
     Args:
         amplification: [N, C, F] from `component_amplification`.
@@ -122,8 +117,7 @@ def graph_gram(layer: Layer, x: Tensor, graph: Graph) -> Tensor:
 
 
 def _basis(graph: Graph, basis: FourierBasis | None) -> FourierBasis:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph: expected a mimogc.Graph, got {type(graph).__name__}")
+    check_graph(graph)
     if basis is None:
         return fourier_basis(graph if graph.is_undirected else graph.to_undirected())
     if basis.num_nodes != graph.num_nodes:

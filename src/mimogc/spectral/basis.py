@@ -18,15 +18,10 @@ Array = NDArray[np.float64]
 LAPLACIANS = ("normalized", "combinatorial")
 ENDS = ("smallest", "largest")
 
-# Eigenvalues closer than this, relative to the largest, are one eigenvalue: eigh is accurate to about
-# N·1e-16.
-_SAME = 1e-10
-# Entries closer than this, relative to the largest, are a tie, and the first of them wins.
-_TIE = 1e-6
-# Below this size a dense decomposition is quicker than the sparse solver.
-_SMALL = 512
-# After this many restarts Lanczos' method is not going to be quick.
-_RESTARTS = 100
+_SAME = 1e-10  # closer eigenvalues, relative to the largest, are one: eigh is accurate to about N·1e-16
+_TIE = 1e-6  # entries closer than this, relative to the largest, are a tie, and the first of them wins
+_SMALL = 512  # below this size a dense decomposition is quicker than the sparse solver
+_RESTARTS = 100  # after this many Lanczos' method is not going to be quick
 # From scipy 1.17 the solver draws new directions from a generator, which is not seeded unless given.
 _TAKES_RNG = "rng" in inspect.signature(scipy.sparse.linalg.eigsh).parameters
 
@@ -53,10 +48,15 @@ class FourierBasis:
         """[M] the eigenvalues of A_sym = I − L_sym: the λ of the paper's examples and figures."""
         if self.laplacian != "normalized":
             raise ValueError(
-                "basis: expected the basis of the normalized Laplacian, whose vectors are those of A_sym, "
-                f"got {self.laplacian!r}"
+                f"basis: expected the basis of the normalized Laplacian, which A_sym has, got {self.laplacian!r}"
             )
         return 1 - self.values
+
+    def check_complete(self) -> None:
+        """Refuse a basis of some components only."""
+        if not self.complete:
+            got = self.values.size(0)
+            raise ValueError(f"basis: expected a complete basis of {self.num_nodes} components, got {got}")
 
     def transform(self, x: Tensor) -> Tensor:
         """F(x) = Uᵀx along the first dimension; x: [N, ...] → [M, ...]."""
@@ -68,16 +68,13 @@ class FourierBasis:
     def inverse(self, x_hat: Tensor) -> Tensor:
         """F⁻¹(x̂) = U x̂ along the first dimension; x_hat: [M, ...] → [N, ...]."""
         if x_hat.dim() == 0 or x_hat.size(0) != self.values.size(0):
-            raise ValueError(
-                f"x_hat: expected {self.values.size(0)} rows, one per component, got {list(x_hat.shape)}"
-            )
+            raise ValueError(f"x_hat: expected {self.values.size(0)} rows, one per component, got {list(x_hat.shape)}")
         x: Tensor = torch.tensordot(self.vectors, x_hat.to(self.vectors.dtype), dims=1)
         return x
 
     def __repr__(self) -> str:
         return (
-            f"FourierBasis(num_nodes={self.num_nodes}, components={self.values.size(0)}, "
-            f"laplacian={self.laplacian!r})"
+            f"FourierBasis(num_nodes={self.num_nodes}, components={self.values.size(0)}, laplacian={self.laplacian!r})"
         )
 
 
@@ -99,15 +96,23 @@ def fourier_basis(
     A_sym, so its normalized eigenvalue is 1. Self-loops and duplicate edges count in A and in the degrees.
 
     Args:
-        graph: an undirected graph; a directed one is refused, since its Laplacian has no orthonormal
-            eigenbasis.
+        graph: an undirected graph; a directed one is refused, since its Laplacian has no orthonormal eigenbasis.
         k: only this many pairs, by a sparse solver where the graph is large. An eigenspace that the cut goes
             through is represented by some orthonormal vectors in it.
         which: ``"smallest"`` or ``"largest"`` eigenvalues, with ``k``.
         laplacian: ``"normalized"`` (I − A_sym) or ``"combinatorial"`` (D − A).
         memory_limit: refuse a dense decomposition that needs more than this many bytes.
     """
-    _check(graph, k, which, laplacian)
+    if k is not None and k < 1:
+        raise ValueError(f"k: expected at least 1 eigenpair, got {k}")
+    check_choice("which", which, ENDS)
+    check_choice("laplacian", laplacian, LAPLACIANS)
+    check_graph(graph)
+    if not graph.is_undirected:
+        raise ValueError(
+            "graph: expected an undirected graph, got a directed one, whose Laplacian has no orthonormal "
+            "eigenbasis; use graph.to_undirected() for the basis and the given graph for the layer"
+        )
     n = graph.num_nodes
     adjacency = adjacency_matrix(graph, normalized=laplacian == "normalized")
     if k is None or k >= n or (n <= _SMALL):
@@ -132,20 +137,16 @@ def adjacency_matrix(graph: Graph, normalized: bool) -> scipy.sparse.csr_array:
     )
 
 
-def _check(graph: Graph, k: int | None, which: str, laplacian: str) -> None:
+def check_choice(name: str, value: str, options: tuple[str, ...]) -> None:
+    """Refuse a name that is none of the options."""
+    if value not in options:
+        raise ValueError(f"{name}: expected one of {', '.join(options)}, got {value!r}")
+
+
+def check_graph(graph: object) -> None:
+    """Refuse what is no graph, such as an edge_index."""
     if not isinstance(graph, Graph):
         raise TypeError(f"graph: expected a mimogc.Graph, got {type(graph).__name__}")
-    if laplacian not in LAPLACIANS:
-        raise ValueError(f"laplacian: expected one of {', '.join(LAPLACIANS)}, got {laplacian!r}")
-    if which not in ENDS:
-        raise ValueError(f"which: expected one of {', '.join(ENDS)}, got {which!r}")
-    if k is not None and k < 1:
-        raise ValueError(f"k: expected at least 1 eigenpair, got {k}")
-    if not graph.is_undirected:
-        raise ValueError(
-            "graph: expected an undirected graph, got a directed one, whose Laplacian has no orthonormal "
-            "eigenbasis; use graph.to_undirected() for the basis and the given graph for the layer"
-        )
 
 
 def _check_memory(n: int, memory_limit: int) -> None:
@@ -217,16 +218,12 @@ def _leading(operator: scipy.sparse.linalg.LinearOperator, k: int, restarts: int
         values, vectors = values[order], np.hstack([vectors, missed[:, better]])[:, order]
 
 
-def _lanczos(
-    operator: scipy.sparse.linalg.LinearOperator, k: int, restarts: int | None
-) -> tuple[Array, Array]:
+def _lanczos(operator: scipy.sparse.linalg.LinearOperator, k: int, restarts: int | None) -> tuple[Array, Array]:
     """Some eigenpairs at the upper end, the same in every call."""
     random = np.random.default_rng(0)
     seeded = {"rng": random} if _TAKES_RNG else {}
     start = random.standard_normal(operator.shape[0])
-    values, vectors = scipy.sparse.linalg.eigsh(
-        operator, k=k, which="LA", v0=start, maxiter=restarts, **seeded
-    )
+    values, vectors = scipy.sparse.linalg.eigsh(operator, k=k, which="LA", v0=start, maxiter=restarts, **seeded)
     return values, vectors
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from mimogc.spectral.basis import FourierBasis
 
+Filter = Tensor | None  # None where the other of theta and theta_hat is given
 
-def siso_convolution(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+
+def siso_convolution(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""The convolution of one channel, :math:`\theta * x = U \,\mathrm{diag}(U^\top\theta)\, U^\top x`.
 
     Args:
@@ -28,9 +28,7 @@ def siso_convolution(
     return basis.inverse(weight * basis.transform(x)).to(x.dtype)
 
 
-def mimo_convolution(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+def mimo_convolution(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""The MIMO graph convolution of Theorem 1, :math:`\Theta * X = U (F(\Theta) \odot U^\top X)`.
 
     The product :math:`F(\Theta)_k (U^\top X)_k` is one of a matrix with a vector for each component k. Given
@@ -47,9 +45,7 @@ def mimo_convolution(
     return basis.inverse(torch.einsum("kcf,kf->kc", weight, x_hat)).to(x.dtype)
 
 
-def mimo_graphs(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+def mimo_graphs(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""The same convolution as message passing on N complete graphs, :math:`\sum_k A^{(k)} X W^{(k)}`.
 
     The weights of graph k are :math:`A^{(k)} = u_k u_k^\top` and :math:`W^{(k)} = F(\Theta)_k^\top`.
@@ -61,15 +57,13 @@ def mimo_graphs(
     return out.to(x.dtype)
 
 
-def pairwise_maps(theta: Tensor | None, basis: FourierBasis, *, theta_hat: Tensor | None = None) -> Tensor:
+def pairwise_maps(theta: Filter, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""[N, N, C, F]: the map of each pair of nodes, :math:`W_{(i,j)} = \sum_k U_{ik} U_{jk} F(\Theta)_k`."""
     weight = _transformed(theta, theta_hat, basis, (None, None))
     return torch.einsum("ik,jk,kcf->ijcf", basis.vectors, basis.vectors, weight)
 
 
-def mimo_pairwise(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+def mimo_pairwise(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""The same convolution with a map for each pair of nodes, :math:`x'_i = \sum_j W_{(i,j)} x_j`."""
     _channels(x)
     maps = pairwise_maps(theta, basis, theta_hat=theta_hat)
@@ -78,9 +72,7 @@ def mimo_pairwise(
     return torch.einsum("ijcf,jf->ic", maps, x.to(maps.dtype)).to(x.dtype)
 
 
-def mimo_channel_pairs(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+def mimo_channel_pairs(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""Bruna's form of it: a filter per pair of channels, :math:`\sum_p \theta_{(p,q)} * X_{:,p}`."""
     weight = _transformed(theta, theta_hat, basis, _channels(x))
     columns = []
@@ -90,9 +82,7 @@ def mimo_channel_pairs(
     return torch.stack(columns, dim=1) if columns else x.new_zeros(x.size(0), 0)
 
 
-def mimo_kronecker(
-    theta: Tensor | None, x: Tensor, basis: FourierBasis, *, theta_hat: Tensor | None = None
-) -> Tensor:
+def mimo_kronecker(theta: Filter, x: Tensor, basis: FourierBasis, *, theta_hat: Filter = None) -> Tensor:
     r"""The same convolution in the proof's form, :math:`(\sum_k F(\Theta)_k \otimes u_k u_k^\top)\,vec(X)`.
 
     It needs a matrix of N·C × N·F and exists to be compared with.
@@ -112,22 +102,15 @@ def _channels(x: Tensor) -> tuple[int | None, int | None]:
     return None, x.size(1)
 
 
-def _transformed(
-    theta: Tensor | None, theta_hat: Tensor | None, basis: FourierBasis, channels: tuple[int | None, ...]
-) -> Tensor:
+def _transformed(theta: Filter, theta_hat: Filter, basis: FourierBasis, channels: tuple[int | None, ...]) -> Tensor:
     """F(θ) in float64, after checking its shape; None in `channels` is any size."""
     if (theta is None) == (theta_hat is None):
-        raise ValueError(
-            "theta: expected either theta or theta_hat, got " + ("none" if theta is None else "both")
-        )
+        raise ValueError("theta: expected either theta or theta_hat, got " + ("none" if theta is None else "both"))
     name, given = ("theta", theta) if theta is not None else ("theta_hat", theta_hat)
     assert given is not None
     rows = basis.num_nodes if name == "theta" else basis.values.size(0)
     expected = (rows, *channels)
-    fits = given.dim() == len(expected) and all(
-        e in (None, s) for e, s in zip(expected, given.shape, strict=True)
-    )
-    if not fits:
+    if given.dim() != len(expected) or any(e not in (None, s) for e, s in zip(expected, given.shape, strict=True)):
         wanted = ", ".join("any" if size is None else str(size) for size in expected)
         raise ValueError(f"{name}: expected shape [{wanted}], got {list(given.shape)}")
     return basis.transform(given) if name == "theta" else given.to(basis.vectors.dtype)

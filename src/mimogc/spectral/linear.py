@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
+from mimogc.spectral.basis import check_graph
 
 Layer = Callable[..., Any]
 
@@ -41,8 +42,7 @@ class ClosedForm:
 
     def squared_norm(self) -> Tensor:
         flat = self.weight.flatten(1)
-        product: Tensor = (self.alpha.T @ self.alpha) * (flat @ flat.T)
-        return product.sum()
+        return torch.sum((self.alpha.T @ self.alpha) * (flat @ flat.T))
 
     def diagonal(self, vectors: Tensor) -> Tensor:
         """D[k,c,f] = Σ_m (u_kᵀ Ã^(m) u_k) W^(m)_fc, with a sparse product per graph; vectors: [N, M]."""
@@ -92,8 +92,7 @@ def linear_form(
     layer: Layer, x: Tensor, graph: Graph, differentiate: bool = False, memory_limit: int = 2 * 2**30
 ) -> LinearForm:
     """The layer as a linear map at x: from ``layer.operator`` where there is one, else by differentiation."""
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph: expected a mimogc.Graph, got {type(graph).__name__}")
+    check_graph(graph)
     if x.dim() != 2 or x.size(0) != graph.num_nodes:
         raise ValueError(f"x: expected shape [{graph.num_nodes}, F], got {list(x.shape)}")
     operator: Callable[[Tensor, Graph], Operator] | None = getattr(layer, "operator", None)
@@ -126,15 +125,11 @@ def _jacobian(layer: Layer, x: Tensor, graph: Graph, memory_limit: int) -> Tenso
         needed = 3 * 8 * out.numel() * x.numel()  # J and what is computed from it
         if needed > memory_limit:
             raise ValueError(
-                f"layer: the Jacobian of {type(layer).__name__} from {list(x.shape)} to {list(out.shape)} "
-                f"takes about {needed / 2**30:.1f} GiB, more than the memory_limit of "
-                f"{memory_limit / 2**30:.1f} GiB; "
-                "give the layer an operator(x, graph), use a smaller graph, or raise memory_limit"
+                f"layer: the Jacobian of {type(layer).__name__} from {list(x.shape)} to {list(out.shape)} takes about "
+                f"{needed / 2**30:.1f} GiB, more than the memory_limit of {memory_limit / 2**30:.1f} GiB; give the "
+                "layer an operator(x, graph), use a smaller graph, or raise memory_limit"
             )
         if not out.requires_grad:
             return x.new_zeros(*out.shape, *x.shape)
-        rows = [
-            torch.autograd.grad(entry, x, retain_graph=True, materialize_grads=True)[0]
-            for entry in out.flatten()
-        ]
+        rows = [torch.autograd.grad(entry, x, retain_graph=True, materialize_grads=True)[0] for entry in out.flatten()]
     return torch.stack(rows).view(*out.shape, *x.shape) if rows else x.new_zeros(*out.shape, *x.shape)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
-from mimogc.spectral.basis import LAPLACIANS
+from mimogc.spectral.basis import LAPLACIANS, check_choice
 
 
 def effective_rank(x: Tensor) -> Tensor:
@@ -25,13 +25,11 @@ def effective_rank(x: Tensor) -> Tensor:
 def rank_one_distance(x: Tensor) -> Tensor:
     r"""The relative distance to the nearest rank-one matrix, :math:`\sqrt{\sum_{r\ge2}\sigma_r^2}/\|X\|_F`.
 
-    It goes to zero exactly when all nodes, or all channels, become multiples of each other. 0 for a zero
-    matrix.
+    It goes to zero exactly when all nodes, or all channels, become multiples of each other. 0 for a zero matrix.
     """
     sigma = _singular_values(x)
     norm = sigma.norm(dim=-1)
-    rest: Tensor = sigma[..., 1:].norm(dim=-1)
-    distance: Tensor = rest / norm.where(norm > 0, torch.ones_like(norm))
+    distance: Tensor = sigma[..., 1:].norm(dim=-1) / norm.where(norm > 0, torch.ones_like(norm))
     return distance
 
 
@@ -42,8 +40,7 @@ def dirichlet_energy(x: Tensor, graph: Graph, laplacian: str = "normalized") -> 
     ``laplacian="combinatorial"`` features are not divided, and it is :math:`tr(X^\top (D - A) X)`.
     """
     _check_features(x)
-    if laplacian not in LAPLACIANS:
-        raise ValueError(f"laplacian: expected one of {', '.join(LAPLACIANS)}, got {laplacian!r}")
+    check_choice("laplacian", laplacian, LAPLACIANS)
     if x.size(-2) != graph.num_nodes:
         raise ValueError(f"x: expected {graph.num_nodes} nodes, got shape {list(x.shape)}")
     x = x.double()
@@ -93,8 +90,6 @@ def _singular_values(x: Tensor) -> Tensor:
 
 def _check_features(x: Tensor) -> None:
     if x.dim() < 2:
-        raise ValueError(
-            f"x: expected node features [N, C] or a batch [..., N, C], got shape {list(x.shape)}"
-        )
+        raise ValueError(f"x: expected node features [N, C] or a batch [..., N, C], got shape {list(x.shape)}")
     if not x.is_floating_point():
         raise TypeError(f"x: expected floating-point features, got {x.dtype}")

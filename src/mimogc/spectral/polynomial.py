@@ -13,10 +13,9 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
+from mimogc._polynomials import POLYNOMIALS, terms
 from mimogc.graph import Graph
-from mimogc.spectral.basis import FourierBasis, adjacency_matrix
-
-POLYNOMIALS = ("monomial", "chebyshev", "cayley")
+from mimogc.spectral.basis import FourierBasis, adjacency_matrix, check_choice
 
 
 def polynomial_filter(
@@ -25,19 +24,15 @@ def polynomial_filter(
     r"""A polynomial filter, :math:`\sum_k p_k(A_{sym})\, X V^{(k)}`, with K sparse products.
 
     Args:
-        coefficients: [K + 1] scalars for one channel, or [K + 1, F, C] matrices V^(k). Complex for
-        ``"cayley"``. x: [N], or [N, F] with matrices.
+        coefficients: [K + 1] scalars for one channel, or [K + 1, F, C] matrices V^(k). Complex for ``"cayley"``.
+        x: [N], or [N, F] with matrices.
         graph: where A_sym is taken from. For the spectral form to exist it must be undirected.
         polynomial: ``"monomial"``, ``"chebyshev"`` or ``"cayley"``.
         zoom: the h of Cayley filters.
     """
     _check_coefficients(coefficients, polynomial)
     expected = 1 if coefficients.dim() == 1 else 2
-    if (
-        x.dim() != expected
-        or x.size(0) != graph.num_nodes
-        or (expected == 2 and x.size(1) != coefficients.size(1))
-    ):
+    if x.dim() != expected or x.size(0) != graph.num_nodes or (expected == 2 and x.size(1) != coefficients.size(1)):
         shape = [graph.num_nodes, coefficients.size(1)] if expected == 2 else [graph.num_nodes]
         raise ValueError(f"x: expected shape {shape} for these coefficients, got {list(x.shape)}")
     signal = x.double()
@@ -93,9 +88,9 @@ def polynomial_response(
         values = zoom * (1 - values.to(torch.complex128))
         values = (values - 1j) / (values + 1j)
     ones = torch.ones_like(values)
-    terms = torch.stack(list(_terms(lambda p: values * p, ones, len(coefficients), polynomial)))  # [K + 1, M]
-    weight = coefficients.to(terms.dtype)
-    response = weight @ terms if weight.dim() == 1 else torch.einsum("km,kfc->mcf", terms, weight)
+    found = torch.stack(_terms(lambda p: values * p, ones, len(coefficients), polynomial))  # [K + 1, M]
+    weight = coefficients.to(found.dtype)
+    response = weight @ found if weight.dim() == 1 else torch.einsum("km,kfc->mcf", found, weight)
     return response.real if response.is_complex() else response
 
 
@@ -120,8 +115,7 @@ def theta_from_gcn(weight: Tensor | float, basis: FourierBasis) -> Tensor:
 
 
 def _check_coefficients(coefficients: Tensor, polynomial: str) -> None:
-    if polynomial not in POLYNOMIALS:
-        raise ValueError(f"polynomial: expected one of {', '.join(POLYNOMIALS)}, got {polynomial!r}")
+    check_choice("polynomial", polynomial, POLYNOMIALS)
     if coefficients.dim() not in (1, 3) or coefficients.size(0) == 0:
         raise ValueError(f"coefficients: expected [K + 1] or [K + 1, F, C], got {list(coefficients.shape)}")
     if coefficients.is_complex() and polynomial != "cayley":
@@ -130,15 +124,8 @@ def _check_coefficients(coefficients: Tensor, polynomial: str) -> None:
 
 def _terms(apply: Callable[[Tensor], Tensor], x: Tensor, count: int, polynomial: str) -> list[Tensor]:
     """[p_0(A)x, …, p_K(A)x], given the product with A (with C for Cayley)."""
-    terms = [x]
-    for degree in range(1, count):
-        following = apply(terms[-1])
-        if polynomial == "chebyshev" and degree > 1:
-            following = 2 * following - terms[-2]
-        terms.append(following)
-    if polynomial == "cayley":
-        return [x, *(2 * term for term in terms[1:])]
-    return terms
+    found = terms(apply, x, count - 1, polynomial)
+    return [x, *(2 * term for term in found[1:])] if polynomial == "cayley" else found
 
 
 def _adjacency_product(graph: Graph) -> Callable[[Tensor], Tensor]:

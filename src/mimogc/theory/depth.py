@@ -23,13 +23,10 @@ class DepthStudy:
     mean_average_distance: Tensor
 
 
-def depth_study(
-    build: Callable[[int], Callable[..., Any]], x: Tensor, graph: Graph, depth: int
-) -> DepthStudy:
+def depth_study(build: Callable[[int], Callable[..., Any]], x: Tensor, graph: Graph, depth: int) -> DepthStudy:
     """Apply ``build(1)``, ``build(2)``, … one after another and measure the features after each.
 
-    Features are rescaled to unit mean square after every layer, which changes no direction and prevents
-    underflow.
+    Features are rescaled to unit mean square after every layer, which changes no direction and prevents underflow.
 
     Args:
         build: makes the layer of a level; called as ``layer(x, graph)``.
@@ -43,9 +40,7 @@ def depth_study(
     with torch.no_grad():
         for level in range(1, depth + 1):
             features.append(_rescaled(build(level)(features[-1], graph)))
-    energy = [
-        float(dirichlet_energy(x, graph)) / max(x.double().norm().item() ** 2, 1e-300) for x in features
-    ]
+    energy = [float(dirichlet_energy(x, graph)) / max(x.double().norm().item() ** 2, 1e-300) for x in features]
     return DepthStudy(
         torch.stack([rank_one_distance(x) for x in features]),
         torch.stack([effective_rank(x) for x in features]),
@@ -55,8 +50,7 @@ def depth_study(
 
 
 def decay_rate(distance: Tensor, floor: float = 1e-10) -> float:
-    """The slope per layer of log distance, by least squares from the first quarter to where it reaches the
-    floor.
+    """The slope per layer of log distance, by least squares from the first quarter to where it reaches the floor.
 
     The first quarter is left out because there more than one component still counts, and what is below the
     floor because it is rounding.
@@ -68,10 +62,9 @@ def decay_rate(distance: Tensor, floor: float = 1e-10) -> float:
     below = (distance <= floor).nonzero()
     stop = int(below[0]) if below.numel() else distance.numel()
     start = stop // 4
-    if stop - start < 3:
-        raise ValueError(
-            f"distance: expected at least 3 values above floor={floor} after the first quarter, got {stop - start}"
-        )
+    count = stop - start
+    if count < 3:
+        raise ValueError(f"distance: expected at least 3 values above {floor=} after the first quarter, got {count}")
     level = torch.arange(start, stop, dtype=torch.float64)
     level = level - level.mean()
     return float((level * distance[start:stop].double().log()).sum() / level.square().sum())

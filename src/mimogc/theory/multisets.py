@@ -1,9 +1,8 @@
 """Propositions 3 and 4 by enumeration: every pair of (element, multiset) up to a size, realised as a graph.
 
-A multiset of size m around an element is realised as a complete bipartite graph: m copies of the element on
-one side, the m members on the other, every edge in both directions. All degrees are m, so degree
-normalisation does its worst, as it would not on a star. A layer that adds self-loops sees the element itself
-as one member more.
+A multiset of size m around an element is realised as a complete bipartite graph: m copies of the element on one side,
+the m members on the other, every edge in both directions. All degrees are m, so degree normalisation does its worst, as
+it would not on a star. A layer that adds self-loops sees the element itself as one member more.
 """
 
 from collections.abc import Callable
@@ -47,9 +46,7 @@ class Independence(NamedTuple):
     pairs: int
 
 
-def check_injectivity(
-    layer: Layer, elements: Tensor, max_size: int, tolerance: float | None = None
-) -> Injectivity:
+def check_injectivity(layer: Layer, elements: Tensor, max_size: int, tolerance: float | None = None) -> Injectivity:
     """Compare the layer's outputs for all pairs of (element, multiset) up to a size (Proposition 3).
 
     Args:
@@ -63,17 +60,13 @@ def check_injectivity(
     out = _outputs(layer, elements, cases)
     scale = float(out.norm(dim=1).max())
     distance, closest, pairs = _smallest(out, None, both_signs=False)
-    found = None if closest is None else (cases[closest[0]], cases[closest[1]])
-    collides = found is not None and distance <= _tolerance(tolerance, elements) * scale
+    found = closest and (cases[closest[0]], cases[closest[1]])
+    collides = distance <= _tolerance(tolerance, elements) * scale
     return Injectivity(distance, found, found if collides else None, pairs)
 
 
 def check_linear_independence(
-    layer: Layer,
-    elements: Tensor,
-    max_size: int,
-    across_elements: bool = False,
-    tolerance: float | None = None,
+    layer: Layer, elements: Tensor, max_size: int, across_elements: bool = False, tolerance: float | None = None
 ) -> Independence:
     """Measure the angle between the layer's outputs for all pairs of (element, multiset) (Proposition 4).
 
@@ -82,19 +75,17 @@ def check_linear_independence(
     so does this function. A bias is no part of the statement: the output for zero features is subtracted.
 
     Args:
-        layer: called as ``layer(x, edge_index)``; must be deterministic and have at least two output
-        channels. elements: [M, F] the distinct, non-zero feature vectors that multisets are made of.
+        layer: called as ``layer(x, edge_index)``; must be deterministic and have at least two output channels.
+        elements: [M, F] the distinct, non-zero feature vectors that multisets are made of.
         max_size: the largest number of members; empty multisets are left out.
-        across_elements: also compare proportional multisets around different elements, as the paper's proof
-        does. tolerance: lines closer than this angle are dependent; by default 1e-9 for float64 and 1e-4 for
-        float32.
+        across_elements: also compare proportional multisets around different elements, as the paper's proof does.
+        tolerance: lines closer than this angle are dependent; by default 1e-9 for float64 and 1e-4 for float32.
     """
     cases = _cases(elements, max_size)
     out = _outputs(layer, elements, cases) - _outputs(layer, torch.zeros_like(elements), cases)
     if out.size(1) < 2:
-        raise ValueError(
-            f"layer: expected at least 2 output channels, since any two numbers are dependent, got {out.size(1)}"
-        )
+        c = out.size(1)
+        raise ValueError(f"layer: expected at least 2 output channels, since any two numbers are dependent, got {c}")
     looped = bool(getattr(layer, "add_self_loops", False))
     keys = [_direction(case, looped, across_elements) for case in cases]
     number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
@@ -106,16 +97,15 @@ def check_linear_independence(
         others = (group != group[zero]).nonzero().flatten()
         if others.numel():
             chord, closest = 0.0, (zero, int(others[0]))
-    found = None if closest is None else (cases[closest[0]], cases[closest[1]])
+    found = closest and (cases[closest[0]], cases[closest[1]])
     angle = inf if found is None else 2 * asin(min(chord / 2, 1.0))
     return Independence(angle, found, found if angle <= _tolerance(tolerance, elements) else None, pairs)
 
 
 def _cases(elements: Tensor, max_size: int) -> list[Case]:
     if elements.dim() != 2 or elements.size(0) == 0 or not elements.is_floating_point():
-        raise ValueError(
-            f"elements: expected floating-point features [M, F], got {list(elements.shape)} {elements.dtype}"
-        )
+        got = f"{list(elements.shape)} {elements.dtype}"
+        raise ValueError(f"elements: expected floating-point features [M, F], got {got}")
     if not bool(elements.any(dim=1).all()):
         raise ValueError("elements: expected non-zero rows, got a zero feature vector, which no sum can see")
     if len(torch.unique(elements, dim=0)) < len(elements):
@@ -152,9 +142,7 @@ def _outputs(layer: Layer, elements: Tensor, cases: list[Case]) -> Tensor:
     return torch.as_tensor(out)[torch.tensor(centres, device=elements.device)]
 
 
-def _smallest(
-    points: Tensor, group: Tensor | None, both_signs: bool
-) -> tuple[float, tuple[int, int] | None, int]:
+def _smallest(points: Tensor, group: Tensor | None, both_signs: bool) -> tuple[float, tuple[int, int] | None, int]:
     """The smallest distance between two points of different groups, the two points, and how many pairs there are."""
     n = points.size(0)
     best, closest, pairs = inf, None, 0
@@ -190,6 +178,5 @@ def _direction(case: Case, looped: bool, across_elements: bool) -> tuple[Any, ..
 
 
 def _tolerance(given: float | None, elements: Tensor) -> float:
-    if given is not None:
-        return given
-    return 1e-9 if elements.dtype == torch.float64 else 1e-4
+    usual = 1e-9 if elements.dtype == torch.float64 else 1e-4
+    return usual if given is None else given

@@ -4,48 +4,27 @@ A new method is a subclass of :class:`Coefficients` that returns ``alpha [E, K]`
 checks and tables come with the layer.
 """
 
+import inspect
 from typing import Any
 
-from mimogc.nn.coefficients.attention import FAGCN, GAT, LMGC, Eq12, GATv2
+from mimogc.nn.coefficients.attention import FAGCN, GAT, GATv2
 from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, Scored
+from mimogc.nn.coefficients.lmgc import LMGC, Eq12
 from mimogc.nn.coefficients.structural import ACM, GCN, Free
 from mimogc.nn.coefficients.transports import Gated, Sheaf
 
-__all__ = [
-    "ACM",
-    "BY_NAME",
-    "FAGCN",
-    "GAT",
-    "GCN",
-    "LMGC",
-    "Channels",
-    "Coefficients",
-    "Eq12",
-    "Free",
-    "GATv2",
-    "Gated",
-    "Pair",
-    "Sheaf",
-]
+__all__ = ["ACM", "FAGCN", "GAT", "GCN", "LMGC", "Eq12", "Free", "GATv2", "Gated", "Sheaf"]
+__all__ += ["BY_NAME", "Channels", "Coefficients", "Pair"]
 
-BY_NAME: dict[str, Any] = {  # name → class, called as (in_channels, out_channels, **options it knows)
-    "lmgc": LMGC,
-    "eq12": Eq12,
-    "gcn": GCN,
-    "gat": GAT,
-    "gatv2": GATv2,
-    "fagcn": FAGCN,
-    "acm": ACM,
-    "gated": Gated,
-    "sheaf": Sheaf,
-    "free": Free,
-}
+# name → class, called as (in_channels, out_channels, **options it knows)
+BY_NAME: dict[str, Any] = {"lmgc": LMGC, "eq12": Eq12, "gcn": GCN, "gat": GAT, "gatv2": GATv2}
+BY_NAME |= {"fagcn": FAGCN, "acm": ACM, "gated": Gated, "sheaf": Sheaf, "free": Free}
 
 
 def chosen(
-    choice: str | Coefficients, in_channels: Channels, out_channels: int, options: dict[str, Any]
+    choice: str | Coefficients, in_channels: Channels, out_channels: int, combine: str, options: dict[str, Any]
 ) -> Coefficients:
-    """The module itself, or one made by name with the options its class knows."""
+    """The module itself, or one made by name with the options its class knows; refused where a layer cannot have it."""
     found = choice
     if not isinstance(found, Coefficients):
         if not isinstance(choice, str) or choice not in BY_NAME:
@@ -53,8 +32,15 @@ def chosen(
                 f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {choice!r}"
             )
         made = BY_NAME[choice]
-        known = made.__init__.__code__.co_varnames[: made.__init__.__code__.co_argcount]
-        found = made(in_channels, out_channels, **{key: options[key] for key in options if key in known})
+        parameters = inspect.signature(made).parameters
+        found = made(in_channels, out_channels, **{key: options[key] for key in options if key in parameters})
+    name = type(found).__name__
+    if found.out_channels not in (None, out_channels):
+        raise ValueError(
+            f"coefficients: expected ones for {out_channels} output channels, got {name} for {found.out_channels}"
+        )
+    if found.layout != "free" and combine != "sum":
+        raise ValueError(f"combine: {name} fixes the feature transformations and allows 'sum' only, got {combine!r}")
     if options["edge_dim"] is not None and type(found) in BY_NAME.values():
         _check_edge_dim(found, options["edge_dim"])
     return found

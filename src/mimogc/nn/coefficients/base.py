@@ -10,9 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from mimogc.graph import Graph
 
 Channels = int | tuple[int, int]
-Pair = tuple[
-    Tensor, Tensor
-]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
+Pair = tuple[Tensor, Tensor]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
 
 
 class Coefficients(torch.nn.Module):
@@ -33,6 +31,10 @@ class Coefficients(torch.nn.Module):
     layout: ClassVar[str] = "free"
     #: what the layer does about self-loops: "asked" (as `add_self_loops` says) or "identity" (also room for I·X)
     loops: ClassVar[str] = "asked"
+    #: whether they are made of the adjacency matrix, so that weights of its edges (`graph.edge_attr`) mean something
+    weighted: ClassVar[bool] = False
+    #: what they look at of a source: "h" alone, or "x" too; a partitioned graph fetches x or h, whichever is less
+    reads: ClassVar[str] = "x"
     heads: int
     #: of the layer that these are for, where their parameters depend on it
     out_channels: int | None = None
@@ -91,9 +93,7 @@ class Scored(Coefficients):
     def __init__(self, heads: int, edge_dim: int | None, width: int | None = None) -> None:
         super().__init__(heads)
         self.lin_edge = (
-            None
-            if edge_dim is None
-            else Linear(edge_dim, width or heads, bias=False, weight_initializer="glorot")
+            None if edge_dim is None else Linear(edge_dim, width or heads, bias=False, weight_initializer="glorot")
         )
 
     def edge_term(self, graph: Graph) -> Tensor | None:
@@ -106,6 +106,19 @@ class Scored(Coefficients):
         return term
 
 
+def normalization(graph: Graph, dtype: torch.dtype) -> Tensor:
+    """[E]: the entries of A_sym, of the weighted graph where the edges have weights, as PyG's `gcn_norm` has them."""
+    weight = graph.edge_attr
+    if weight is None or weight.dim() != 1 or not weight.dtype.is_floating_point:
+        return graph.normalization(dtype)
+    weight = weight.to(dtype) if graph.extra is None else weight.to(dtype).masked_fill(graph.extra, 0.0)
+    nodes = graph.num_dst if graph.is_partitioned else graph.num_nodes
+    degree = weight.new_zeros(nodes).index_add(0, graph.dst, weight)
+    scale = degree.pow(-0.5)
+    scale = scale.masked_fill(scale == torch.inf, 0.0)
+    return graph.gathered(scale)[graph.src] * weight * scale[graph.dst]
+
+
 def source_channels(channels: Channels) -> int:
     return channels[0] if isinstance(channels, tuple) else channels
 
@@ -116,7 +129,5 @@ def target_channels(channels: Channels) -> int:
 
 def fixed_heads(name: str, heads: int | None, value: int) -> int:
     if heads is not None and heads != value and heads != 4:  # 4 is the layer's default
-        raise ValueError(
-            f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}"
-        )
+        raise ValueError(f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}")
     return value

@@ -7,17 +7,20 @@ from torch import Tensor
 from torch.nn import Parameter, UninitializedParameter
 
 from mimogc.graph import Graph
-from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, fixed_heads
+from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, fixed_heads, normalization
 
 
 class GCN(Coefficients):
-    r"""``α(i,j) = 1/√(d_i d_j)`` (Kipf and Welling), K = 1."""
+    r"""``α(i,j) = 1/√(d_i d_j)`` (Kipf and Welling), K = 1; with the weights of the edges as in `GCNConv`."""
+
+    reads = "h"
+    weighted = True
 
     def __init__(self, in_channels: Channels = -1, out_channels: int = -1, heads: int = 1) -> None:
         super().__init__(fixed_heads("gcn", heads, 1))
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
-        return graph.normalization(h[0].dtype).view(-1, 1)
+        return normalization(graph, h[0].dtype).view(-1, 1)
 
 
 class ACM(Coefficients):
@@ -26,20 +29,18 @@ class ACM(Coefficients):
     ``identity=True`` adds ``Ã³ = I``. The gate that ACM-GCN puts on top is not linear: see `mimogc.nn.ACMConv`.
     """
 
+    reads = "h"
     loops = "identity"
+    weighted = True
 
     def __init__(
-        self,
-        in_channels: Channels = -1,
-        out_channels: int = -1,
-        heads: int | None = None,
-        identity: bool = False,
+        self, in_channels: Channels = -1, out_channels: int = -1, heads: int | None = None, identity: bool = False
     ) -> None:
         super().__init__(fixed_heads("acm", heads, 3 if identity else 2))
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         identity = graph.identity.to(h[0].dtype)
-        low = graph.normalization(h[0].dtype)
+        low = normalization(graph, h[0].dtype)
         bank = [low, identity - low, identity]
         return torch.stack(bank[: self.heads], dim=1)
 
@@ -47,8 +48,10 @@ class ACM(Coefficients):
 class Free(Coefficients):
     """One learnable weight per edge and graph: transductive, for one fixed graph (in its own edge order).
 
-    The number of edges is taken from the first graph seen, unless given.
+    Weights of the edges multiply them. The number of edges is taken from the first graph seen, unless given.
     """
+
+    weighted = True
 
     def __init__(
         self, in_channels: Channels = -1, out_channels: int = -1, heads: int = 4, num_edges: int | None = None
@@ -70,6 +73,8 @@ class Free(Coefficients):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
+        if graph.is_partitioned:
+            raise ValueError("graph: expected a whole one, because free coefficients are parameters of its edges")
         if isinstance(self.weight, UninitializedParameter):
             self.weight.materialize((graph.num_edges, self.heads), device=h[0].device, dtype=h[0].dtype)
             self.reset_parameters()
@@ -80,4 +85,4 @@ class Free(Coefficients):
                 f"graph: these free coefficients belong to a graph of {self.weight.size(0)} edges "
                 f"(self-loops included), got one of {graph.num_edges}"
             )
-        return self.weight
+        return self.weight if graph.edge_attr is None else self.weight * graph.edge_attr.view(-1, 1)

@@ -27,9 +27,7 @@ class Gated(Scored):
         super().__init__(fixed_heads("gated", heads, out_channels), edge_dim, width=out_channels)
         self.out_channels = out_channels
         self.lin_key = Linear(target_channels(in_channels), out_channels, weight_initializer="glorot")
-        self.lin_query = Linear(
-            source_channels(in_channels), out_channels, bias=False, weight_initializer="glorot"
-        )
+        self.lin_query = Linear(source_channels(in_channels), out_channels, bias=False, weight_initializer="glorot")
 
     def map_shape(self, out_channels: int) -> tuple[int, int]:
         return out_channels, 1
@@ -49,15 +47,11 @@ class Sheaf(Coefficients):
 
     layout = "stalk"
 
-    def __init__(
-        self, in_channels: Channels, out_channels: int, heads: int | None = None, stalk_dim: int = 2
-    ) -> None:
+    def __init__(self, in_channels: Channels, out_channels: int, heads: int | None = None, stalk_dim: int = 2) -> None:
         if stalk_dim < 1 or out_channels % stalk_dim:
             raise ValueError(f"stalk_dim: expected a divisor of out_channels={out_channels}, got {stalk_dim}")
         if isinstance(in_channels, tuple):
-            raise ValueError(
-                f"in_channels: sheaf coefficients need one kind of node, got the pair {in_channels}"
-            )
+            raise ValueError(f"in_channels: sheaf coefficients need one kind of node, got the pair {in_channels}")
         super().__init__(fixed_heads("sheaf", heads, stalk_dim**2))
         self.out_channels = out_channels
         self.stalk_dim = stalk_dim
@@ -72,8 +66,6 @@ class Sheaf(Coefficients):
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = x
-        at_target = self.restriction(
-            self.lin_own(target)[graph.dst], self.lin_other(source)[graph.src]
-        )  # [E, s, s]
+        at_target = self.restriction(self.lin_own(target)[graph.dst], self.lin_other(source)[graph.src])  # [E, s, s]
         at_source = self.restriction(self.lin_own(source)[graph.src], self.lin_other(target)[graph.dst])
         return (at_target.transpose(1, 2) @ at_source).flatten(1)

@@ -1,108 +1,152 @@
-// The C interface of the kernels: plain functions on raw pointers, called from Python through ctypes.
+// The C interface of the kernels, written here and nowhere else: Python reads this file, too (cffi, without a
+// compiler). So it is plain C, one pointer per declaration, and lines that begin with # are for the C++ compiler alone.
 //
-// Names: N nodes, E edges, K computational graphs, C channels, all arrays dense and row-major. A graph comes twice,
-// by destination (CSR: rowptr, col) and by source (CSC: colptr, row), with `edge`, the CSR position of each CSC place.
-// Every function exists for float (suffix _f32) and double (_f64). `threads` is an upper bound; one thread enters
-// no parallel region. Results do not depend on scheduling, only on the number of threads.
+// Names: K computational graphs, C channels of each, F features; all arrays dense and row-major. An array of numbers is
+// a pointer to void: `bytes` of MimogcSizes says whether they are float or double. Results do not depend on scheduling,
+// only on the number of threads; one thread enters no parallel region. What a function returns is negative where it did
+// not do its work: MIMOGC_NO_MEMORY, or what its comment says.
 #pragma once
-#include <cstdint>
+#include <stdint.h>
+#pragma GCC visibility push(default)
 
-#define MIMOGC_API extern "C" __attribute__((visibility("default")))
+// A graph by destination (CSR: rowptr, sources) and by source (CSC: colptr, targets). Numbers of edges are in the order
+// by destination.
+typedef struct {
+    int64_t num_src;
+    int64_t num_dst;
+    int64_t num_edges;
+    const int32_t* rowptr;   // [num_dst + 1] the edges into node i are rowptr[i] .. rowptr[i + 1]
+    const int32_t* sources;  // [num_edges] the source of each edge
+    const int32_t* colptr;   // [num_src + 1] the edges out of node j are colptr[j] .. colptr[j + 1]
+    const int32_t* targets;  // [num_edges] the destination of each edge, in the order by source
+    const int32_t* slot;     // [num_edges] where each edge of the order by source is in the order by destination
+    const int32_t* parent;   // [num_dst] the source that each target is one of; null: the one of the same number, of
+                             // which there are at least as many
+} MimogcGraph;
 
 // What a row of gathered features looks like, and what becomes of the K graphs.
-enum MimogcShape : int32_t {
-    kHeadsToSum = 0,     // h [N, K, C] → out [N, C]:    out_i   = Σ_k Σ_j α_k(i,j) h_k(j)
-    kSharedToHeads = 1,  // h [N, C]    → out [N, K, C]: out_ik  = Σ_j α_k(i,j) h(j)
-    kHeadsToHeads = 2,   // h [N, K, C] → out [N, K, C]: out_ik  = Σ_j α_k(i,j) h_k(j)
+enum MimogcShape {
+    MIMOGC_HEADS_TO_SUM = 0,     // h [N, K, C] → out [N, C]:    out_i   = Σ_k Σ_j α_k(i,j) h_k(j)
+    MIMOGC_SHARED_TO_HEADS = 1,  // h [N, C]    → out [N, K, C]: out_ik  = Σ_j α_k(i,j) h(j)
+    MIMOGC_HEADS_TO_HEADS = 2    // h [N, K, C] → out [N, K, C]: out_ik  = Σ_j α_k(i,j) h_k(j)
 };
 
+typedef struct {
+    int32_t bytes;    // of a number: 4 or 8
+    int32_t threads;  // at most so many are used
+    int32_t shape;    // a MimogcShape, of the functions that mention one
+    int64_t K;
+    int64_t C;
+    int64_t F;
+    double slope;  // of LeakyReLU
+} MimogcSizes;
+
+// α_k(i,j) = tanh(s_k(i) + t_k(j) + edge_k(i,j)).
+typedef struct {
+    const void* s;     // [num_dst, K] with row stride `stride`
+    const void* t;     // [num_src, K] with row stride `stride`
+    const void* edge;  // [num_edges, K] or null
+    int64_t stride;
+} MimogcScores;
+
+// What is learnt of the paper's layer, and the score terms of the edges.
+typedef struct {
+    const void* weight;  // [K·C, F]
+    const void* att;     // [2K, K·C]: for the scores of the targets, then of the sources
+    const void* offset;  // [K] or null, added to the scores
+    const void* edge;    // [num_edges, K] or null
+    const void* bias;    // [C] or null
+} MimogcWeights;
+
+// Where the gradients of a layer go; all but that to att may be null.
+typedef struct {
+    void* x;
+    void* h;
+    void* weight;
+    void* att;
+    void* offset;
+    void* edge;
+    void* bias;
+} MimogcGradients;
+
+// What is returned where there is not enough memory, or 0.
+static const int64_t MIMOGC_NO_MEMORY = -9223372036854775807;
+
 // The SHA-256 of this file when the library was compiled.
-MIMOGC_API const char* mimogc_interface();
+const char* mimogc_interface(void);
 
-// Counting sort of src → dst into CSR and CSC. `out` holds rowptr, colptr, col, position, row, edge, one behind the
-// other. Returns the number of edges, or -1 - e where edge e has an index out of range.
-MIMOGC_API int64_t mimogc_sort_edges(const int64_t* src, const int64_t* dst, int64_t num_edges, int64_t num_src,
-                                     int64_t num_dst, int32_t replace_loops, int32_t* out);
+// Counting sort of src → dst, both [num_edges], of int32 or int64 as `bytes` says. `out` holds rowptr, colptr, sources,
+// position (where each edge was given, -1 for an added loop), targets, slot, one behind the other, the last four with
+// room for all edges and added loops. Returns the number of edges, or -1 - e where edge e has an index out of range.
+int64_t mimogc_sort_edges(const void* src, const void* dst, int32_t bytes, int64_t num_edges, int64_t num_src,
+                          int64_t num_dst, int32_t replace_loops, int32_t threads, int32_t* out);
 
-// What layers do to nodes of which many are alike. Node i begins as row index[i] < num_rows; nodes that are alike and
-// have neighbours that are alike stay so in a layer. For each layer, the graph from the classes before it to those
-// after it goes to `out`, all arrays one behind the other: parent, the row of each class; rowptr, colptr, col, row,
-// edge. The last graph is to all nodes: that of the last of `layers`, or the first with more than `most` rows. `sizes`
-// gets the numbers of classes and edges of each graph. Returns the number of graphs, or -1 - i where index[i] is out of
-// range.
-MIMOGC_API int64_t mimogc_classes(int64_t N, const int32_t* rowptr, const int32_t* col, int64_t num_rows,
-                                  const int64_t* index, int64_t layers, int64_t most, int64_t* sizes, int32_t* out);
+// The same graph with one loop more at every node, behind those that it has or, with `replace`, in their place.
+// position [num_edges] is that of the graph. `out` as above; returns the number of edges.
+int64_t mimogc_add_loops(const MimogcGraph* graph, const int32_t* position, int32_t replace, int32_t threads,
+                         int32_t* out);
 
-#define MIMOGC_DECLARE(T, S)                                                                                           \
-    /* out = Σ α h over the neighbours of each row; α in CSR order, reached through `edge` where that is not null. */  \
-    MIMOGC_API void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge,    \
-                                   int64_t K, int64_t C, int32_t shape, const T* alpha, const T* h, T* out,            \
-                                   int32_t threads);                                                                   \
-    /* out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [N, C], or [N, K, C] with kHeadsToHeads. */             \
-    MIMOGC_API void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,    \
-                                   int64_t K, int64_t C, int32_t shape, const T* g, const T* h, T* out,                \
-                                   int32_t threads);                                                                   \
-    /* Both gradients of mimogc_sum in one pass over the sources: grad_h and grad_alpha from g. */                     \
-    MIMOGC_API void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row,                    \
-                                        const int32_t* edge, int64_t K, int64_t C, int32_t shape, const T* alpha,      \
-                                        const T* g, const T* h, T* grad_h, T* grad_alpha, int32_t threads);            \
-    /* Rows first .. first + rows of mimogc_sum with α = tanh(s_i + t_j + u_e). s and t have row stride `stride`;     \
-       u [E, K] may be null. kHeadsToSum writes out [N, C], kSharedToHeads out [rows, K, C]. */                        \
-    MIMOGC_API void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col,        \
-                                        int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride,   \
-                                        const T* u, const T* h, T* out, int32_t threads);                              \
-    /* Its gradients (shape kHeadsToSum) from g [N, C]; grad_score [E, K] is that of s_i + t_j + u_e. */               \
-    MIMOGC_API void mimogc_tanh_sum_grad_##S(                                                                          \
-        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
-        const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u, const T* g,   \
-        const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int32_t threads);                                  \
-    /* out[n, m] = Σ_q LeakyReLU(h[n, q]) v[m, q] for m < M. */                                                        \
-    MIMOGC_API void mimogc_scores_##S(int64_t N, int64_t width, int64_t M, T slope, const T* h, const T* v, T* out,    \
-                                      int32_t threads);                                                                \
-    /* The paper's layer from num_src rows to num_dst: h [num_src, K, C] = x w' from x [num_src, F] and w [KC, F], */  \
-    /* where x is not null; else h is given. Then st [num_src, 2K], the scores with att [2K, KC], offset [K] added */  \
-    /* to the first K, and mimogc_tanh_sum plus bias [C]; offset, u and bias may be null. The score s of target i */   \
-    /* is that of row parent[i], */                                                                                    \
-    /* or of row i without parent. With derivative [num_dst, C], out is GELU of that and derivative its slope. */      \
-    /* With x, F and KC are at least 32. */                                                                            \
-    MIMOGC_API void mimogc_layer_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,      \
-                                     const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,      \
-                                     const T* w, const T* att, const T* offset, const T* u, const T* bias, T* h,       \
-                                     T* st, T* out, T* derivative, int32_t threads);                                   \
-    /* Its gradients from g [num_dst, C]; grad_score [E, K] is that to u. grad_score, grad_h (that to h), grad_x, */   \
-    /* grad_w, grad_offset and grad_bias may be null; without x grad_x and grad_w are. */                              \
-    MIMOGC_API void mimogc_layer_grad_##S(                                                                             \
-        int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,              \
-        const int32_t* rowptr, const int32_t* parent, int64_t F, int64_t K, int64_t C, T slope, const T* x,            \
-        const T* w, const T* h, const T* att, const T* u, const T* st, const T* g, const T* derivative, T* grad_score, \
-        T* grad_h, T* grad_x, T* grad_w, T* grad_att, T* grad_offset, T* grad_bias, int32_t threads);                  \
-    /* out[e, k] = Σ_c a[k, c] LeakyReLU(p_k(j) + q_k(i))[c] for every edge e: j → i; p, q [N, K, C], a [K, C]. */     \
-    MIMOGC_API void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,         \
-                                           int64_t C, T slope, const T* p, const T* q, const T* a, T* out,             \
-                                           int32_t threads);                                                           \
-    /* Its gradients from g [E, K]. */                                                                                 \
-    MIMOGC_API void mimogc_pair_scores_grad_##S(                                                                       \
-        int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col, const int32_t* colptr,            \
-        const int32_t* row, const int32_t* edge, int64_t K, int64_t C, T slope, const T* p, const T* q, const T* a,    \
-        const T* g, T* grad_p, T* grad_q, T* grad_a, int32_t threads);                                                 \
-    /* out [B] = v GELU(w p + bias) + offset, with p [C] the sum of the rows of h [N, C] that a graph owns; */         \
-    /* w is [H, C], v [H]. pooled [B, C], hidden and derivative [B, H] are for the gradients. */                       \
-    /* Returns N, or -1 - n where row n has no owner. */                                                               \
-    MIMOGC_API int64_t mimogc_readout_##S(int64_t N, int64_t B, int64_t C, int64_t H, const T* h,                      \
-                                          const int64_t* owner, const T* w, const T* bias, const T* v,                 \
-                                          const T* offset, T* pooled, T* hidden, T* derivative, T* out);               \
-    /* Its gradients from g [B]. */                                                                                    \
-    MIMOGC_API void mimogc_readout_grad_##S(int64_t N, int64_t B, int64_t C, int64_t H, const int64_t* owner,          \
-                                            const T* w, const T* v, const T* pooled, const T* hidden,                  \
-                                            const T* derivative, const T* g, T* grad_h, T* grad_w, T* grad_bias,       \
-                                            T* grad_v, T* grad_offset);                                                \
-    /* Step `step` of Adam, counted from 1, with gradients scaled to a norm of at most clip. weight, mean and */       \
-    /* square are vectors of all `count` tensors, one behind the other; gradients has the places of theirs, null */    \
-    /* where it is zero. */                                                                                            \
-    MIMOGC_API void mimogc_adam_##S(int64_t count, const int64_t* sizes, const T* const* gradients, double clip,       \
-                                    double lr, double beta1, double beta2, double eps, int64_t step, T* weight,        \
-                                    T* mean, T* square, int32_t threads);
+// Asks for huge pages for `bytes` at `start`, which nothing has been written to yet; where there are none, nothing.
+int64_t mimogc_huge_pages(void* start, int64_t bytes);
 
-MIMOGC_DECLARE(float, f32)
-MIMOGC_DECLARE(double, f64)
-#undef MIMOGC_DECLARE
+// What layers do to nodes of which many are alike. Node i begins as row rows[i] < num_rows; nodes that are alike and
+// have neighbours that are alike stay so in a layer. For each layer, `found` gets the graph from the classes before it
+// to those after it, with its arrays in `room`. The last graph is to all nodes: that of the last of `layers`, or the
+// first from more than `most` rows. `room` is for `layers` graphs, one if most < 0, each of 2 num_nodes + 2 + 3
+// num_edges + max(num_nodes, num_rows) numbers. Returns the number of graphs, or -1 - i where rows[i] is out of range.
+int64_t mimogc_classes(const MimogcGraph* graph, int64_t num_rows, const int64_t* rows, int64_t layers, int64_t most,
+                       MimogcGraph* found, int32_t* room);
+
+// out = Σ α h over the edges into each node, or with `transposed` out of each; alpha [num_edges, K].
+int64_t mimogc_sum(const MimogcGraph* graph, const MimogcSizes* sizes, int32_t transposed, const void* alpha,
+                   const void* h, void* out);
+
+// out[e, k] = ⟨g_i, h_k(j)⟩ for every edge e: j → i; g is [num_dst, C], or [num_dst, K, C] with HEADS_TO_HEADS.
+int64_t mimogc_dot(const MimogcGraph* graph, const MimogcSizes* sizes, const void* g, const void* h, void* out);
+
+// Both gradients of mimogc_sum, not transposed, from g in one pass over the sources.
+int64_t mimogc_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* alpha, const void* h,
+                        const void* g, void* grad_alpha, void* grad_h);
+
+// Rows first .. first + rows of mimogc_sum with α of the scores. HEADS_TO_SUM writes these rows of out [num_dst, C],
+// SHARED_TO_HEADS writes out [rows, K, C].
+int64_t mimogc_tanh_sum(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcScores* scores, int64_t first,
+                        int64_t rows, const void* h, void* out);
+
+// Its gradients for all rows with HEADS_TO_SUM from g [num_dst, C]; grad_edge [num_edges, K] is always written.
+int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcScores* scores,
+                             const void* h, const void* g, void* grad_s, void* grad_t, void* grad_h, void* grad_edge);
+
+// out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i))[c] for every edge e: j → i; source [num_src, K, C],
+// target [num_dst, K, C], att [K, C].
+int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source, const void* target,
+                           const void* att, void* out);
+
+// Its gradients from g [num_edges, K].
+int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source,
+                                const void* target, const void* att, const void* g, void* grad_source,
+                                void* grad_target, void* grad_att);
+
+// The paper's layer from num_src rows to num_dst. Where x [num_src, F] is not null, h [num_src, K·C] = x weightᵀ is
+// computed, with F and K·C at least 32; else it is given. Then st [num_src, 2K], the scores of the targets with the
+// offset added and those of the sources; then out [num_dst, C], the sum of mimogc_tanh_sum plus bias. Where derivative
+// [num_dst, C] is not null, out is GELU of that and derivative the slope of GELU there.
+int64_t mimogc_layer(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights, const void* x,
+                     void* h, void* st, void* out, void* derivative);
+
+// Its gradients from g [num_dst, C]. Without x those to x and weight are not computed, and that to h has to be.
+int64_t mimogc_layer_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
+                          const void* x, const void* h, const void* st, const void* derivative, const void* g,
+                          const MimogcGradients* gradients);
+
+// The same layer for graphs whose h is larger than the caches, with F and C at least 32: rows of x are gathered, and h
+// is not given out.
+int64_t mimogc_narrow_layer(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
+                            const void* x, void* st, void* out, void* derivative);
+
+// Its gradients; that to h is not given out.
+int64_t mimogc_narrow_layer_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
+                                 const void* x, const void* st, const void* derivative, const void* g,
+                                 const MimogcGradients* gradients);
+
+#pragma GCC visibility pop

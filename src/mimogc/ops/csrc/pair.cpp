@@ -1,5 +1,6 @@
-// Scores of pairs that do not separate, a_kᵀ LeakyReLU(p_k(j) + q_k(i)) (GATv2): nothing of the size E·K·C is stored.
-#include "mimogc.h"
+// Scores of pairs that do not separate, att_k · LeakyReLU(source_k(j) + target_k(i)) (GATv2): nothing of the size E·K·C
+// is stored.
+#include "call.h"
 #include "simd.h"
 #include "split.h"
 
@@ -44,70 +45,83 @@ void pair_score_grad(int64_t C, T slope, T g, const T* p, const T* q, const T* a
 }
 
 template <class T>
-void pair_scores(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C, T slope, const T* p,
-                 const T* q, const T* a, T* out, int threads) {
-    for_rows<T>(rowptr, rows, int64_t(rowptr[rows]) * K * C, threads, [&](int64_t i, std::vector<T>&) {
-        for (int64_t e = rowptr[i]; e < rowptr[i + 1]; e++)
+void pair_scores(const MimogcGraph& graph, const MimogcSizes& sizes, const T* source, const T* target, const T* att,
+                 T* out) {
+    const int64_t K = sizes.K, C = sizes.C, work = graph.num_edges * K * C;
+    for_rows<T>(graph.rowptr, graph.num_dst, work, sizes.threads, [&](int64_t i, std::vector<T>&) {
+        for (int64_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; e++)
             for (int64_t k = 0; k < K; k++)
-                out[e * K + k] = pair_score<T>(C, slope, p + (col[e] * K + k) * C, q + (i * K + k) * C, a + k * C);
+                out[e * K + k] = pair_score<T>(C, T(sizes.slope), source + (graph.sources[e] * K + k) * C,
+                                               target + (i * K + k) * C, att + k * C);
     });
 }
 
+// By target: grad_target, and grad_att row by row. A sum over all edges loses digits, so the rows are added in double;
+// each thread adds up a part of its own, and the parts are added in order.
 template <class T>
-void pair_scores_grad(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,
-                      const int32_t* colptr, const int32_t* row, const int32_t* edge, int64_t K, int64_t C, T slope,
-                      const T* p, const T* q, const T* a, const T* g, T* grad_p, T* grad_q, T* grad_a, int threads) {
-    const int64_t E = rowptr[num_dst], width = K * C;
-    const int parts = threads_for(E * width, threads);
-    // By target: grad_q, and grad_a row by row. A sum over all edges loses digits, so the rows are added in double;
-    // each thread adds up a part of its own, and the parts are added in order.
-    std::vector<double> partial(int64_t(parts) * width, 0.0);
+void by_target(const MimogcGraph& graph, const MimogcSizes& sizes, const T* source, const T* target, const T* att,
+               const T* g, T* grad_target, T* grad_att) {
+    const int64_t K = sizes.K, C = sizes.C, width = K * C;
+    const int parts = threads_for(graph.num_edges * width, sizes.threads);
+    std::vector<double> totals(parts * width, 0.0);
+    std::vector<T> rows(parts * width);
 #pragma omp parallel for num_threads(parts) schedule(static, 1) if (parts > 1)
     for (int part = 0; part < parts; part++) {
-        double* total = partial.data() + part * width;
-        std::vector<T> of_row(width);
-        const int64_t last = first_row(rowptr, num_dst, part + 1, parts);
-        for (int64_t i = first_row(rowptr, num_dst, part, parts); i < last; i++) {
-            T* own = grad_q + i * width;
-            std::fill(own, own + width, T(0));
-            std::fill(of_row.begin(), of_row.end(), T(0));
-            for (int64_t e = rowptr[i]; e < rowptr[i + 1]; e++)
+        double* total = totals.data() + part * width;
+        T* of_row = rows.data() + part * width;
+        const int64_t last = first_row(graph.rowptr, graph.num_dst, part + 1, parts);
+        for (int64_t i = first_row(graph.rowptr, graph.num_dst, part, parts); i < last; i++) {
+            T* own = grad_target + i * width;
+            std::fill_n(own, width, T(0));
+            std::fill_n(of_row, width, T(0));
+            for (int64_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; e++)
                 for (int64_t k = 0; k < K; k++)
-                    pair_score_grad<T, true>(C, slope, g[e * K + k], p + (col[e] * K + k) * C, q + (i * K + k) * C,
-                                             a + k * C, own + k * C, of_row.data() + k * C);
+                    pair_score_grad<T, true>(C, T(sizes.slope), g[e * K + k], source + (graph.sources[e] * K + k) * C,
+                                             target + (i * K + k) * C, att + k * C, own + k * C, of_row + k * C);
             for (int64_t c = 0; c < width; c++) total[c] += of_row[c];
         }
     }
     for (int64_t c = 0; c < width; c++) {
         double total = 0;
-        for (int part = 0; part < parts; part++) total += partial[part * width + c];
-        grad_a[c] = T(total);
+        for (int part = 0; part < parts; part++) total += totals[part * width + c];
+        grad_att[c] = T(total);
     }
-    // By source: grad_p.
-    for_rows<T>(colptr, num_src, E * width, threads, [&](int64_t j, std::vector<T>&) {
-        T* own = grad_p + j * width;
-        std::fill(own, own + width, T(0));
-        for (int64_t e = colptr[j]; e < colptr[j + 1]; e++)
+}
+
+template <class T>
+void by_source(const MimogcGraph& graph, const MimogcSizes& sizes, const T* source, const T* target, const T* att,
+               const T* g, T* grad_source) {
+    const int64_t K = sizes.K, C = sizes.C, width = K * C, work = graph.num_edges * width;
+    for_rows<T>(graph.colptr, graph.num_src, work, sizes.threads, [&](int64_t j, std::vector<T>&) {
+        T* own = grad_source + j * width;
+        std::fill_n(own, width, T(0));
+        for (int64_t e = graph.colptr[j]; e < graph.colptr[j + 1]; e++)
             for (int64_t k = 0; k < K; k++)
-                pair_score_grad<T, false>(C, slope, g[edge[e] * K + k], p + (j * K + k) * C, q + (row[e] * K + k) * C,
-                                          a + k * C, own + k * C, nullptr);
+                pair_score_grad<T, false>(C, T(sizes.slope), g[graph.slot[e] * K + k], source + (j * K + k) * C,
+                                          target + (graph.targets[e] * K + k) * C, att + k * C, own + k * C, nullptr);
     });
 }
 
 }  // namespace
 }  // namespace mimogc
 
-#define MIMOGC_DEFINE(T, S)                                                                                            \
-    void mimogc_pair_scores_##S(int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C,         \
-                                T slope, const T* p, const T* q, const T* a, T* out, int32_t threads) {                \
-        mimogc::pair_scores<T>(rows, rowptr, col, K, C, slope, p, q, a, out, threads);                                 \
-    }                                                                                                                  \
-    void mimogc_pair_scores_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* rowptr, const int32_t* col,      \
-                                     const int32_t* colptr, const int32_t* row, const int32_t* edge, int64_t K,        \
-                                     int64_t C, T slope, const T* p, const T* q, const T* a, const T* g, T* grad_p,    \
-                                     T* grad_q, T* grad_a, int32_t threads) {                                          \
-        mimogc::pair_scores_grad<T>(num_src, num_dst, rowptr, col, colptr, row, edge, K, C, slope, p, q, a, g, grad_p, \
-                                    grad_q, grad_a, threads);                                                          \
-    }
-MIMOGC_DEFINE(float, f32)
-MIMOGC_DEFINE(double, f64)
+using namespace mimogc;
+
+int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source, const void* target,
+                           const void* att, void* out) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        pair_scores<T>(*graph, *sizes, as<T>(source), as<T>(target), as<T>(att), as<T>(out));
+    });
+}
+
+int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source,
+                                const void* target, const void* att, const void* g, void* grad_source,
+                                void* grad_target, void* grad_att) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        const T *own = as<T>(source), *other = as<T>(target), *weight = as<T>(att), *back = as<T>(g);
+        by_target<T>(*graph, *sizes, own, other, weight, back, as<T>(grad_target), as<T>(grad_att));
+        by_source<T>(*graph, *sizes, own, other, weight, back, as<T>(grad_source));
+    });
+}

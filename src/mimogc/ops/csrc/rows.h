@@ -10,7 +10,8 @@
 namespace mimogc {
 
 constexpr int kCacheLine = 64;
-constexpr int kPrefetch = 12;  // edges ahead; the neighbours of the next rows follow in memory
+constexpr int64_t kChunk = 32;         // edges whose rows stay in the first cache while all channels of them are summed
+constexpr int64_t kPrefetch = kChunk;  // edges ahead; the neighbours of the next rows follow in memory
 
 // The neighbours of a row. `readable` counts those behind `index` in the whole graph, for prefetching.
 struct Neighbours {
@@ -29,15 +30,30 @@ inline int64_t block_start(int block, int64_t C) {
     return start < last ? start : last;
 }
 
-// z[k, start_b ...] = Σ_e a[e, k] x[e, start_b ...] for KB graphs and NB blocks, all in registers.
+// Which of several tiles of channels this is. Each fetches its share of the rows ahead, and these whole: memory gives
+// the lines of one row together much faster than one by one.
+struct Turn {
+    int64_t now, of;
+};
+
+template <class T>
+inline void fetch_row(const T* row, int64_t C) {
+    for (int64_t c = 0; c < C; c += kCacheLine / int64_t(sizeof(T))) __builtin_prefetch(row + c);
+}
+
+// z[k, start_b ...] = Σ_e a[e, k] x[e, start_b ...] for KB graphs and NB blocks, all in registers; `add`ed to what was.
 template <class T, int KB, int NB>
-inline void sum_tile(Neighbours nb, const T* a, int64_t K, const T* x, int64_t stride, const int64_t* start, T* z,
-                     int64_t z_stride) {
+inline void sum_tile(Neighbours nb, const T* a, int64_t K, const T* x, int64_t C, int64_t stride, const int64_t* start,
+                     Turn turn, bool add, T* z, int64_t z_stride) {
+    int64_t next = turn.now;
     Vec<T> acc[KB][NB] = {};
+    if (add)
+        for (int k = 0; k < KB; k++)
+            for (int b = 0; b < NB; b++) acc[k][b] = load(z + k * z_stride + start[b]);
     for (int64_t e = 0; e < nb.count; e++) {
-        if (e + kPrefetch < nb.readable) {
-            const T* ahead = x + nb.index[e + kPrefetch] * stride;
-            for (int b = 0; b < NB; b++) __builtin_prefetch(ahead + start[b]);
+        if (e == next) {
+            next += turn.of;
+            if (e + kPrefetch < nb.readable) fetch_row<T>(x + nb.index[e + kPrefetch] * stride, C);
         }
         const T* xe = x + nb.index[e] * stride;
         Vec<T> block[NB];
@@ -57,20 +73,22 @@ inline void sum_tile(Neighbours nb, const T* a, int64_t K, const T* x, int64_t s
 }
 
 template <class T, int KB, int NB = kAccumulators / KB>
-inline void sum_blocks(int blocks, Neighbours nb, const T* a, int64_t K, const T* x, int64_t stride,
-                       const int64_t* start, T* z, int64_t z_stride) {
+inline void sum_blocks(int blocks, Neighbours nb, const T* a, int64_t K, const T* x, int64_t C, int64_t stride,
+                       const int64_t* start, Turn turn, bool add, T* z, int64_t z_stride) {
     if constexpr (NB > 1) {
-        if (blocks < NB) return sum_blocks<T, KB, NB - 1>(blocks, nb, a, K, x, stride, start, z, z_stride);
+        if (blocks < NB)
+            return sum_blocks<T, KB, NB - 1>(blocks, nb, a, K, x, C, stride, start, turn, add, z, z_stride);
     }
-    sum_tile<T, KB, NB>(nb, a, K, x, stride, start, z, z_stride);
+    sum_tile<T, KB, NB>(nb, a, K, x, C, stride, start, turn, add, z, z_stride);
 }
 
-// z[k, :] = Σ_e a[e, k] x[e, :] for KB ≤ 4 graphs that share the gathered features.
+// z[k, :] (+)= Σ_e a[e, k] x[e, :] for KB ≤ 4 graphs that share the gathered features, and not more than a few edges.
+// The last block of channels may overlap the one before: all start from what z was.
 template <class T, int KB>
-inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T* x, int64_t stride, T* z,
-                       int64_t z_stride) {
+inline void sum_chunk(Neighbours nb, int64_t C, const T* a, int64_t K, const T* x, int64_t stride, bool add, T* z,
+                      int64_t z_stride) {
     if (C < Simd<T>::lanes) {
-        for (int k = 0; k < KB; k++)
+        for (int k = 0; k < KB && !add; k++)
             for (int64_t c = 0; c < C; c++) z[k * z_stride + c] = 0;
         for (int64_t e = 0; e < nb.count; e++) {
             const T* xe = x + nb.index[e] * stride;
@@ -79,14 +97,32 @@ inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T*
         }
         return;
     }
-    constexpr int per_tile = kAccumulators / KB;
+    constexpr int per_tile = kAccumulators / KB, lanes = Simd<T>::lanes;
     const int blocks = blocks_of<T>(C);
     int64_t start[per_tile];
+    Vec<T> last[KB];  // of the overlapping block before anything was added to it
+    for (int k = 0; k < KB && add; k++) last[k] = load(z + k * z_stride + C - lanes);
     for (int first = 0; first < blocks; first += per_tile) {
         const int now = blocks - first < per_tile ? blocks - first : per_tile;
         for (int b = 0; b < now; b++) start[b] = block_start<T>(first + b, C);
-        sum_blocks<T, KB>(now, nb, a, K, x, stride, start, z, z_stride);
+        if (add && first > 0 && first + now == blocks)
+            for (int k = 0; k < KB; k++) store(z + k * z_stride + C - lanes, last[k]);
+        const Turn turn = {first / per_tile, (blocks + per_tile - 1) / per_tile};
+        sum_blocks<T, KB>(now, nb, a, K, x, C, stride, start, turn, add, z, z_stride);
     }
+}
+
+// The same for any number of edges, some at a time.
+template <class T, int KB>
+inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T* x, int64_t stride, T* z,
+                       int64_t z_stride) {
+    int64_t e = 0;
+    do {
+        const int64_t count = nb.count - e < kChunk ? nb.count - e : kChunk;
+        const Neighbours now = {nb.index + e, count, nb.readable - e};
+        sum_chunk<T, KB>(now, C, a + e * K, K, x, stride, e > 0, z, z_stride);
+        e += kChunk;
+    } while (e < nb.count);
 }
 
 // out[start_b ...] += Σ_e Σ_k a[e, k] h[e, k, start_b ...] for KB graphs and NB blocks. The sum over k comes first: it
@@ -94,7 +130,7 @@ inline void sum_shared(Neighbours nb, int64_t C, const T* a, int64_t K, const T*
 template <class T, int KB, int NB>
 inline void sum_heads_tile(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, const int64_t* start, bool add,
                            T* out) {
-    constexpr int64_t ahead_by = 4;
+    constexpr int64_t ahead_by = 16 / KB;
     const int64_t stride = K * C;
     Vec<T> acc[NB] = {};
     if (add)

@@ -1,33 +1,51 @@
 // Sums over neighbours with given coefficients, and their gradients.
 #include <cstring>
 
-#include "mimogc.h"
+#include "call.h"
+#include "pages.h"
 #include "rows.h"
 #include "split.h"
 
 namespace mimogc {
 namespace {
 
+// The rows of a graph: its targets, or with `transposed` its sources.
 template <class T>
 struct Gather {
     const int32_t* ptr;
     const int32_t* neighbour;
-    const int32_t* edge;
-    int64_t rows, K, C;
+    const int32_t* slot;  // null where the edges are in their own order
+    int64_t rows, others, K, C;
     int32_t shape;
+    int threads;
 
+    Gather(const MimogcGraph& graph, const MimogcSizes& sizes, bool transposed)
+        : ptr(transposed ? graph.colptr : graph.rowptr),
+          neighbour(transposed ? graph.targets : graph.sources),
+          slot(transposed ? graph.slot : nullptr),
+          rows(transposed ? graph.num_src : graph.num_dst),
+          others(transposed ? graph.num_dst : graph.num_src),
+          K(sizes.K),
+          C(sizes.C),
+          shape(sizes.shape),
+          threads(sizes.threads) {}
+
+    // The rows that are gathered, `width` numbers each.
+    Gathered<T> gathered(const T* values, int64_t width) const {
+        return {values, others * width, others, int64_t(ptr[rows]), threads_for(work(), threads)};
+    }
     int64_t work() const { return int64_t(ptr[rows]) * K * C; }
     Neighbours of(int64_t i) const { return {neighbour + ptr[i], ptr[i + 1] - ptr[i], int64_t(ptr[rows]) - ptr[i]}; }
     // α of the row's edges, side by side: in place, or copied to `buffer` where the order is another.
     const T* alpha(int64_t i, const T* all, T* buffer) const {
-        if (!edge) return all + ptr[i] * K;
+        if (!slot) return all + ptr[i] * K;
         for (int64_t e = ptr[i]; e < ptr[i + 1]; e++, buffer += K)
-            std::memcpy(buffer, all + edge[e] * K, sizeof(T) * K);
+            std::memcpy(buffer, all + slot[e] * K, sizeof(T) * K);
         return buffer - (ptr[i + 1] - ptr[i]) * K;
     }
     // out_i = Σ α h for the shapes with K parts.
     void sum_parts(const Neighbours& nb, const T* a, const T* h, T* out) const {
-        if (shape == kSharedToHeads) {
+        if (shape == MIMOGC_SHARED_TO_HEADS) {
             for_heads(K, [&](auto KB, int64_t k) { sum_shared<T, KB>(nb, C, a + k, K, h, C, out + k * C, C); });
         } else if (C == 1) {  // K graphs of one channel: one product per channel
             for (int64_t k = 0; k < K; k++) out[k] = 0;
@@ -39,7 +57,7 @@ struct Gather {
     }
     // d[e, k] = ⟨g_e, h_k⟩ with g gathered.
     void dot_parts(const Neighbours& nb, const T* g, const T* h, T* d) const {
-        if (shape != kHeadsToHeads) {
+        if (shape != MIMOGC_HEADS_TO_HEADS) {
             for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + k * C, C, d + k, K); });
         } else if (C == 1) {
             for (int64_t e = 0; e < nb.count; e++)
@@ -49,17 +67,19 @@ struct Gather {
         }
     }
     void scatter(int64_t i, const T* d, T* out) const {
-        for (int64_t e = ptr[i]; e < ptr[i + 1]; e++, d += K) std::memcpy(out + edge[e] * K, d, sizeof(T) * K);
+        for (int64_t e = ptr[i]; e < ptr[i + 1]; e++, d += K) std::memcpy(out + slot[e] * K, d, sizeof(T) * K);
     }
 };
 
 template <class T>
-void sum_rows(const Gather<T>& at, const T* alpha, const T* h, T* out, int threads) {
-    for_rows<T>(at.ptr, at.rows, at.work(), threads, [&](int64_t i, std::vector<T>& scratch) {
+void sum_rows(const Gather<T>& at, const T* alpha, const T* given, T* out) {
+    const Gathered<T> gathered = at.gathered(given, at.shape == MIMOGC_SHARED_TO_HEADS ? at.C : at.K * at.C);
+    const T* h = gathered.rows();
+    for_rows<T>(at.ptr, at.rows, at.work(), at.threads, [&](int64_t i, std::vector<T>& scratch) {
         const Neighbours nb = at.of(i);
-        if (at.edge) scratch.resize(nb.count * at.K);
+        if (at.slot) scratch.resize(nb.count * at.K);
         const T* a = at.alpha(i, alpha, scratch.data());
-        if (at.shape == kHeadsToSum)
+        if (at.shape == MIMOGC_HEADS_TO_SUM)
             sum_heads<T>(nb, at.K, at.C, a, h, out + i * at.C);
         else
             at.sum_parts(nb, a, h, out + i * at.K * at.C);
@@ -67,8 +87,8 @@ void sum_rows(const Gather<T>& at, const T* alpha, const T* h, T* out, int threa
 }
 
 template <class T>
-void dot_rows(const Gather<T>& at, const T* g, const T* h, T* out, int threads) {
-    for_rows<T>(at.ptr, at.rows, at.work(), threads, [&](int64_t j, std::vector<T>& scratch) {
+void dot_rows(const Gather<T>& at, const T* g, const T* h, T* out) {
+    for_rows<T>(at.ptr, at.rows, at.work(), at.threads, [&](int64_t j, std::vector<T>& scratch) {
         const Neighbours nb = at.of(j);
         scratch.resize(nb.count * at.K);
         at.dot_parts(nb, g, h + j * at.K * at.C, scratch.data());
@@ -76,10 +96,12 @@ void dot_rows(const Gather<T>& at, const T* g, const T* h, T* out, int threads) 
     });
 }
 
-// `at.shape` is that of the gradient: kSharedToHeads where the sum was kHeadsToSum.
 template <class T>
-void grad_rows(const Gather<T>& at, const T* alpha, const T* g, const T* h, T* grad_h, T* grad_alpha, int threads) {
-    for_rows<T>(at.ptr, at.rows, 2 * at.work(), threads, [&](int64_t j, std::vector<T>& scratch) {
+void grad_rows(Gather<T> at, const T* alpha, const T* h, const T* given, T* grad_alpha, T* grad_h) {
+    if (at.shape == MIMOGC_HEADS_TO_SUM) at.shape = MIMOGC_SHARED_TO_HEADS;  // that of the gradient
+    const Gathered<T> gathered = at.gathered(given, at.shape == MIMOGC_SHARED_TO_HEADS ? at.C : at.K * at.C);
+    const T* g = gathered.rows();
+    for_rows<T>(at.ptr, at.rows, 2 * at.work(), at.threads, [&](int64_t j, std::vector<T>& scratch) {
         const Neighbours nb = at.of(j);
         scratch.resize(2 * nb.count * at.K);
         const T* a = at.alpha(j, alpha, scratch.data());
@@ -93,21 +115,27 @@ void grad_rows(const Gather<T>& at, const T* alpha, const T* g, const T* h, T* g
 }  // namespace
 }  // namespace mimogc
 
-#define MIMOGC_DEFINE(T, S)                                                                                          \
-    void mimogc_sum_##S(int64_t rows, const int32_t* ptr, const int32_t* neighbour, const int32_t* edge, int64_t K,  \
-                        int64_t C, int32_t shape, const T* alpha, const T* h, T* out, int32_t threads) {             \
-        mimogc::sum_rows<T>(mimogc::Gather<T>{ptr, neighbour, edge, rows, K, C, shape}, alpha, h, out, threads);     \
-    }                                                                                                                \
-    void mimogc_dot_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge, int64_t K,  \
-                        int64_t C, int32_t shape, const T* g, const T* h, T* out, int32_t threads) {                 \
-        mimogc::dot_rows<T>(mimogc::Gather<T>{colptr, row, edge, num_src, K, C, shape}, g, h, out, threads);         \
-    }                                                                                                                \
-    void mimogc_sum_grad_##S(int64_t num_src, const int32_t* colptr, const int32_t* row, const int32_t* edge,        \
-                             int64_t K, int64_t C, int32_t shape, const T* alpha, const T* g, const T* h, T* grad_h, \
-                             T* grad_alpha, int32_t threads) {                                                       \
-        const int32_t turned = shape == kHeadsToSum ? kSharedToHeads : shape;                                        \
-        mimogc::grad_rows<T>(mimogc::Gather<T>{colptr, row, edge, num_src, K, C, turned}, alpha, g, h, grad_h,       \
-                             grad_alpha, threads);                                                                   \
-    }
-MIMOGC_DEFINE(float, f32)
-MIMOGC_DEFINE(double, f64)
+using namespace mimogc;
+
+int64_t mimogc_sum(const MimogcGraph* graph, const MimogcSizes* sizes, int32_t transposed, const void* alpha,
+                   const void* h, void* out) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        sum_rows<T>({*graph, *sizes, transposed != 0}, as<T>(alpha), as<T>(h), as<T>(out));
+    });
+}
+
+int64_t mimogc_dot(const MimogcGraph* graph, const MimogcSizes* sizes, const void* g, const void* h, void* out) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        dot_rows<T>({*graph, *sizes, true}, as<T>(g), as<T>(h), as<T>(out));
+    });
+}
+
+int64_t mimogc_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* alpha, const void* h,
+                        const void* g, void* grad_alpha, void* grad_h) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        grad_rows<T>({*graph, *sizes, true}, as<T>(alpha), as<T>(h), as<T>(g), as<T>(grad_alpha), as<T>(grad_h));
+    });
+}

@@ -1,50 +1,46 @@
 // The sums of tanh.h as functions of their own.
 #include "tanh.h"
 
-namespace mimogc {
+using namespace mimogc;
+
 namespace {
 
 template <class T>
-void tanh_sum(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K, int64_t C,
-              int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h, T* out, int threads) {
-    threads = threads_for((int64_t(rowptr[first + rows]) - rowptr[first]) * K * C, threads);
-    in_team(threads, [&] {
-        share_tanh_sum<T>(first, rows, rowptr, col, nullptr, K, C, shape, s, t, stride, u, h, nullptr, out, nullptr,
-                          threads);
-    });
-}
-
-template <class T>
-void tanh_sum_grad(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row, const int32_t* edge,
-                   const int32_t* rowptr, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u,
-                   const T* g, const T* h, T* grad_h, T* grad_s, T* grad_t, T* grad_score, int threads) {
-    threads = threads_for(2 * int64_t(colptr[num_src]) * K * C, threads);
-    in_team(threads, [&] {
-        share_rows<T>(colptr, num_src, threads, [&](int64_t j, std::vector<T>& scratch) {
-            source_grad<T>(j, colptr, colptr[num_src], row, edge, nullptr, K, C, s, t, stride, u, g, h,
-                           grad_h + j * K * C, grad_t + j * stride, grad_score, scratch);
+void tanh_sum_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Scores<T>& scores, const T* h, const T* g,
+                   T* grad_s, T* grad_t, T* grad_h, T* grad_edge) {
+    const int64_t K = sizes.K, width = K * sizes.C;
+    Team team(threads_for(2 * graph.num_edges * width, sizes.threads));
+    team.run([&] {
+        team.share_rows<T>(graph.colptr, graph.num_src, [&](int64_t j, std::vector<T>& scratch) {
+            source_grad<T>(j, graph, sizes, scores, h, g, grad_h + j * width, grad_t + j * scores.stride, grad_edge,
+                           scratch);
         });
-        share_rows<T>(rowptr, num_dst, threads, [&](int64_t i, std::vector<T>&) {
-            score_totals<T>(rowptr[i], rowptr[i + 1], K, grad_score, grad_s + i * stride);
+        team.share_rows<T>(graph.rowptr, graph.num_dst, [&](int64_t i, std::vector<T>&) {
+            score_totals<T>(graph.rowptr[i], graph.rowptr[i + 1], K, grad_edge, grad_s + i * scores.stride);
         });
     });
 }
 
 }  // namespace
-}  // namespace mimogc
 
-#define MIMOGC_DEFINE(T, S)                                                                                            \
-    void mimogc_tanh_sum_##S(int64_t first, int64_t rows, const int32_t* rowptr, const int32_t* col, int64_t K,        \
-                             int64_t C, int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h, \
-                             T* out, int32_t threads) {                                                                \
-        mimogc::tanh_sum<T>(first, rows, rowptr, col, K, C, shape, s, t, stride, u, h, out, threads);                  \
-    }                                                                                                                  \
-    void mimogc_tanh_sum_grad_##S(int64_t num_src, int64_t num_dst, const int32_t* colptr, const int32_t* row,         \
-                                  const int32_t* edge, const int32_t* rowptr, int64_t K, int64_t C, const T* s,        \
-                                  const T* t, int64_t stride, const T* u, const T* g, const T* h, T* grad_h,           \
-                                  T* grad_s, T* grad_t, T* grad_score, int32_t threads) {                              \
-        mimogc::tanh_sum_grad<T>(num_src, num_dst, colptr, row, edge, rowptr, K, C, s, t, stride, u, g, h, grad_h,     \
-                                 grad_s, grad_t, grad_score, threads);                                                 \
-    }
-MIMOGC_DEFINE(float, f32)
-MIMOGC_DEFINE(double, f64)
+int64_t mimogc_tanh_sum(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcScores* scores, int64_t first,
+                        int64_t rows, const void* h, void* out) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        const int64_t edges = int64_t(graph->rowptr[first + rows]) - graph->rowptr[first];
+        Team team(threads_for(edges * sizes->K * sizes->C, sizes->threads));
+        team.run([&] {
+            share_tanh_sum<T>(team, *graph, *sizes, first, rows, Scores<T>(*scores), as<T>(h), nullptr, as<T>(out),
+                              nullptr);
+        });
+    });
+}
+
+int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcScores* scores,
+                             const void* h, const void* g, void* grad_s, void* grad_t, void* grad_h, void* grad_edge) {
+    return typed(sizes, [&](auto type) {
+        using T = decltype(type);
+        tanh_sum_grad<T>(*graph, *sizes, Scores<T>(*scores), as<T>(h), as<T>(g), as<T>(grad_s), as<T>(grad_t),
+                         as<T>(grad_h), as<T>(grad_edge));
+    });
+}

@@ -1,8 +1,8 @@
-// Sums over neighbours with α = tanh(s_i + t_j + u_e), recomputed wherever it is needed and never stored: what a team
-// of threads does together, to be called by all of them.
+// Sums over neighbours with α = tanh(s_i + t_j + edge_e), recomputed wherever it is needed and never stored: what a
+// team of threads does together, to be called by all of them.
 #pragma once
+#include "call.h"
 #include "gelu.h"
-#include "mimogc.h"
 #include "rows.h"
 #include "split.h"
 
@@ -17,11 +17,22 @@ inline int64_t whole_vectors(int64_t n) {
 // Node i, or where there is a `parent`, the row that node i is one of.
 inline int64_t row_of(const int32_t* parent, int64_t i) { return parent ? parent[i] : i; }
 
-// a[e, k] = tanh(own[k] + other[e, k] + u[e, k]) for the edges of one row; `edge` says where u of an edge is, `parent`
-// which row of `other` a neighbour has. `a` has room for whole vectors.
+// MimogcScores of one type.
+template <class T>
+struct Scores {
+    const T *s, *t, *edge;
+    int64_t stride;
+
+    Scores(const T* s, const T* t, const T* edge, int64_t stride) : s(s), t(t), edge(edge), stride(stride) {}
+    explicit Scores(const MimogcScores& given)
+        : Scores(as<T>(given.s), as<T>(given.t), as<T>(given.edge), given.stride) {}
+};
+
+// a[e, k] = tanh(own[k] + other[e, k] + edge[e, k]) for the edges of one row; `slot` says where `edge` of an edge is,
+// `parent` which row of `other` a neighbour has. `a` has room for whole vectors.
 template <class T>
 inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, const T* own, const T* other,
-                       int64_t stride, const T* u, const int32_t* edge, T* a) {
+                       int64_t stride, const T* edge, const int32_t* slot, T* a) {
     if (K == 4) {
         for (int64_t e = 0; e < nb.count; e++) {
             const T* score = other + row_of(parent, nb.index[e]) * stride;
@@ -33,9 +44,9 @@ inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, c
             for (int64_t k = 0; k < K; k++) a[e * K + k] = own[k] + score[k];
         }
     }
-    if (u) {
+    if (edge) {
         for (int64_t e = 0; e < nb.count; e++) {
-            const T* score = u + (edge ? int64_t(edge[e]) : e) * K;
+            const T* score = edge + (slot ? int64_t(slot[e]) : e) * K;
             for (int64_t k = 0; k < K; k++) a[e * K + k] += score[k];
         }
     }
@@ -44,19 +55,21 @@ inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, c
 }
 
 // Rows first .. first + rows of mimogc_tanh_sum, shared by a team. The s of row i is that of row parent[i], if given.
+// With bias or derivative as in mimogc_layer.
 template <class T>
-void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32_t* col, const int32_t* parent,
-                    int64_t K, int64_t C, int32_t shape, const T* s, const T* t, int64_t stride, const T* u, const T* h,
-                    const T* bias, T* out, T* derivative, int threads) {
-    ptr += first;
-    const int64_t last = ptr[rows];
-    share_rows<T>(ptr, rows, threads, [&](int64_t i, std::vector<T>& scratch) {
-        const Neighbours nb = {col + ptr[i], ptr[i + 1] - ptr[i], last - ptr[i]};
+void share_tanh_sum(Team& team, const MimogcGraph& graph, const MimogcSizes& sizes, int64_t first, int64_t rows,
+                    const Scores<T>& scores, const T* h, const T* bias, T* out, T* derivative) {
+    const int32_t* ptr = graph.rowptr + first;
+    const int64_t last = ptr[rows], K = sizes.K, C = sizes.C;
+    const bool summed = sizes.shape == MIMOGC_HEADS_TO_SUM;
+    team.share_rows<T>(ptr, rows, [=, &graph](int64_t i, std::vector<T>& scratch) {
+        const Neighbours nb = {graph.sources + ptr[i], ptr[i + 1] - ptr[i], last - ptr[i]};
         scratch.resize(whole_vectors<T>(nb.count * K));
         T* a = scratch.data();
-        const T* own = s + row_of(parent, first + i) * stride;
-        fill_alpha<T>(nb, nullptr, K, own, t, stride, u ? u + ptr[i] * K : nullptr, nullptr, a);
-        if (shape == kHeadsToSum) {
+        const T* own = scores.s + row_of(graph.parent, first + i) * scores.stride;
+        const T* edge = scores.edge ? scores.edge + ptr[i] * K : nullptr;
+        fill_alpha<T>(nb, nullptr, K, own, scores.t, scores.stride, edge, nullptr, a);
+        if (summed) {
             T* target = out + (first + i) * C;
             sum_heads<T>(nb, K, C, a, h, target);
             if (bias)
@@ -68,24 +81,24 @@ void share_tanh_sum(int64_t first, int64_t rows, const int32_t* ptr, const int32
     });
 }
 
-// For the edges out of source j: α into the first values of `scratch`, the gradient of their scores into grad_score,
+// For the edges out of source j: α into the first values of `scratch`, the gradient of their scores into grad_edge,
 // its sum into total; and the gradient to h(j) to grad_h, unless that is null.
 template <class T>
-Neighbours source_grad(int64_t j, const int32_t* colptr, int64_t E, const int32_t* row, const int32_t* edge,
-                       const int32_t* parent, int64_t K, int64_t C, const T* s, const T* t, int64_t stride, const T* u,
-                       const T* g, const T* h, T* grad_h, T* total, T* grad_score, std::vector<T>& scratch) {
-    const Neighbours nb = {row + colptr[j], colptr[j + 1] - colptr[j], E - colptr[j]};
-    const int32_t* at = edge + colptr[j];
+Neighbours source_grad(int64_t j, const MimogcGraph& graph, const MimogcSizes& sizes, const Scores<T>& scores,
+                       const T* h, const T* g, T* grad_h, T* total, T* grad_edge, std::vector<T>& scratch) {
+    const int64_t begin = graph.colptr[j], K = sizes.K, C = sizes.C;
+    const Neighbours nb = {graph.targets + begin, graph.colptr[j + 1] - begin, graph.num_edges - begin};
+    const int32_t* slot = graph.slot + begin;
     const int64_t n = whole_vectors<T>(nb.count * K);
     scratch.resize(2 * n);
     T *a = scratch.data(), *d = a + n;
-    fill_alpha<T>(nb, parent, K, t + j * stride, s, stride, u, at, a);
+    fill_alpha<T>(nb, graph.parent, K, scores.t + j * scores.stride, scores.s, scores.stride, scores.edge, slot, a);
     if (grad_h) sum_to_heads(nb, K, C, a, g, grad_h);  // this first: it fetches the rows of g ahead
     for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
     for (int64_t k = 0; k < K; k++) total[k] = 0;
     for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
     for (int64_t e = 0; e < nb.count; e++) {
-        T* score = grad_score + at[e] * K;
+        T* score = grad_edge + slot[e] * K;
         for (int64_t k = 0; k < K; k++) {
             score[k] = d[e * K + k];
             total[k] += d[e * K + k];
@@ -94,12 +107,12 @@ Neighbours source_grad(int64_t j, const int32_t* colptr, int64_t E, const int32_
     return nb;
 }
 
-// total[k] = Σ_e grad_score[e, k] over the edges begin .. end into a row: the gradient to its s.
+// total[k] = Σ_e grad_edge[e, k] over the edges begin .. end into a row: the gradient to its s.
 template <class T>
-inline void score_totals(int64_t begin, int64_t end, int64_t K, const T* grad_score, T* total) {
+inline void score_totals(int64_t begin, int64_t end, int64_t K, const T* grad_edge, T* total) {
     for (int64_t k = 0; k < K; k++) total[k] = 0;
     for (int64_t e = begin; e < end; e++)
-        for (int64_t k = 0; k < K; k++) total[k] += grad_score[e * K + k];
+        for (int64_t k = 0; k < K; k++) total[k] += grad_edge[e * K + k];
 }
 
 }  // namespace mimogc

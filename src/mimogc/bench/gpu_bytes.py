@@ -1,0 +1,204 @@
+"""The bytes that the Triton kernels move, counted from their loads and stores in the interpreter: a cost model.
+
+Run it: ``python -m mimogc.bench.gpu_bytes``. It needs no GPU, and takes a minute.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mimogc.graph import Graph
+from mimogc.ops import edge_softmax, pair_scores, propagate, propagate_tanh, use_reference
+
+NODES, HEADS, CHANNELS = 32, 4, 64
+DEGREES = (5, 10)  # two graphs of the same nodes: the difference is what an edge costs
+
+
+class Counter:
+    """Collects the addresses of what the interpreter loads and stores, by program."""
+
+    def __init__(self) -> None:
+        self.loads: list[Any] = []
+        self.stores: list[Any] = []
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        from triton.runtime.interpreter import interpreter_builder as builder
+
+        load, store, program = builder.create_masked_load, builder.create_masked_store, 0
+
+        def note(into: list[Any], pointers: Any, mask: Any) -> None:
+            x, y, z = builder.grid_idx
+            _, rows, columns = builder.grid_dim
+            places = pointers.data[mask.data.astype(bool)].astype(np.uint64).ravel()
+            size = pointers.get_element_ty().primitive_bitwidth // 8
+            keys = np.full(places.size, (program << 32) + (x * rows + y) * columns + z, dtype=np.uint64)
+            into.append(np.stack([keys, places, np.full(places.size, size, dtype=np.uint64)]))
+
+        def loaded(pointers: Any, mask: Any, *rest: Any, **more: Any) -> Any:
+            note(self.loads, pointers, mask)
+            return load(pointers, mask, *rest, **more)
+
+        def stored(pointers: Any, value: Any, mask: Any, *rest: Any, **more: Any) -> Any:
+            note(self.stores, pointers, mask)
+            return store(pointers, value, mask, *rest, **more)
+
+        from mimogc.ops._triton import _launch
+
+        launch = _launch.launch
+
+        def numbered(*given: Any, **blocks: Any) -> None:
+            nonlocal program
+            program += 1
+            launch(*given, **blocks)
+
+        before = _launch.INTERPRETED
+        # The blocks are those of a GPU.
+        builder.create_masked_load, builder.create_masked_store = loaded, stored
+        _launch.launch, _launch.INTERPRETED = numbered, False
+        try:
+            yield
+        finally:
+            builder.create_masked_load, builder.create_masked_store = load, store
+            _launch.launch, _launch.INTERPRETED = launch, before
+
+    def moved(self) -> np.ndarray[Any, Any]:
+        """Bytes read from outside a program, each once (repeats within it are a cache's), and written by it;
+
+        and the least, each byte of what is read and written once, had a cache room for everything.
+        """
+        read, written = (np.concatenate(each, axis=1) for each in (self.loads, self.stores))
+        found = [_distinct(read), _distinct(written)]
+        return np.array([*found, _distinct(np.concatenate([read, written], axis=1)[1:])], dtype=float)
+
+
+def _distinct(keys: np.ndarray[Any, Any]) -> int:
+    return int(np.unique(keys, axis=1)[-1].sum())
+
+
+class _PlainBytes(TorchDispatchMode):
+    """What plain torch moves if every operation reads its inputs and writes its output once."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = 0.0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        if not function.is_view:
+            given = [args, kwargs, out]
+            values = [value for value in torch.utils._pytree.tree_leaves(given) if isinstance(value, Tensor)]
+            self.bytes += sum(value.numel() * value.element_size() for value in values)
+        return out
+
+
+SHAPES = {
+    "alpha": ("E", HEADS),
+    "h": ("N", HEADS, CHANNELS),
+    "s": ("N", HEADS),
+    "t": ("N", HEADS),
+    "x": ("N", CHANNELS),
+}
+SHAPES |= {"target": SHAPES["h"], "att": (HEADS, CHANNELS), "score": ("E", HEADS)}
+Operator = tuple[tuple[str, ...], Callable[..., Tensor]]
+OPERATORS: dict[str, Operator] = {
+    "propagate": (("alpha", "h"), lambda graph, alpha, h: propagate(alpha, h, graph)),
+    "propagate, none": (("alpha", "h"), lambda graph, alpha, h: propagate(alpha, h, graph, "none")),
+    "propagate_tanh": (("s", "t", "h"), lambda graph, s, t, h: propagate_tanh(s, t, h, graph)),
+    "pair_scores": (("h", "target", "att"), lambda graph, h, target, att: pair_scores(h, target, att, graph)),
+    "edge_softmax": (("score",), lambda graph, score: edge_softmax(score, graph)),
+}
+
+
+def _narrow(graph: Graph, s: Tensor, t: Tensor, x: Tensor) -> Tensor:
+    from mimogc.ops import _triton
+
+    return _triton.tanh_spread(s, t, None, x, graph)
+
+
+def _case(operator: Operator, degree: int) -> tuple[Graph, list[Tensor]]:
+    torch.manual_seed(0)
+    nodes = torch.arange(NODES)
+    steps = torch.arange(1, 1 + degree).view(-1, 1)  # to the next ones: no two edges of a node are alike
+    sources = nodes.expand(degree, NODES)
+    graph = Graph.from_edge_index(torch.stack([sources.flatten(), ((sources + steps) % NODES).flatten()]), NODES)
+    _ = graph.src, graph.dst  # what a graph keeps is not counted
+    sizes: dict[Any, Any] = {"E": degree * NODES, "N": NODES}
+    shapes = ([sizes.get(size, size) for size in SHAPES[name]] for name in operator[0])
+    return graph, [torch.randn(*shape, requires_grad=True) for shape in shapes]
+
+
+def kernel_bytes(operator: Operator, degree: int, backward: bool) -> np.ndarray[Any, Any]:
+    """Read, written and least bytes of the forward or of the backward pass."""
+    graph, inputs = _case(operator, degree)
+    counter = Counter()
+    if not backward:
+        with counter.counting(), torch.no_grad():
+            operator[1](graph, *inputs)
+    else:
+        out = operator[1](graph, *inputs)
+        with counter.counting():
+            torch.autograd.grad(out, inputs, torch.randn_like(out))
+    return counter.moved()
+
+
+def plain_bytes(operator: Operator, degree: int, backward: bool) -> float:
+    """The same of the specification in plain torch, as one number."""
+    graph, inputs = _case(operator, degree)
+    with use_reference():
+        if not backward:
+            with torch.no_grad(), _PlainBytes() as seen:
+                operator[1](graph, *inputs)
+        else:
+            out = operator[1](graph, *inputs)
+            with _PlainBytes() as seen:
+                torch.autograd.grad(out, inputs, torch.randn_like(out))
+    return float(seen.bytes)
+
+
+def by_edge_and_node(count: Callable[[int], Any]) -> tuple[Any, Any]:
+    """What an edge and what a node costs, from two graphs."""
+    few, many = (count(degree) / NODES for degree in DEGREES)
+    edge = (many - few) / (DEGREES[1] - DEGREES[0])
+    return edge, few - edge * DEGREES[0]
+
+
+def table() -> Iterator[str]:
+    """Lines: what each kernel moves, forward and backward, beside plain torch."""
+    yield f"bytes in float32, K = {HEADS}, C = {CHANNELS}: per edge + per node"
+    yield f"{'':25s}{'read':>15s}{'written':>15s}{'least':>15s}{'plain torch':>17s}"
+    for name, operator in OPERATORS.items():
+        for backward in (False, True):
+            said = name + (" backward" if backward else "")
+            plain = by_edge_and_node(partial(plain_bytes, operator, backward=backward))
+            yield _line(said, by_edge_and_node(partial(kernel_bytes, operator, backward=backward)), plain)
+    narrow: Operator = ("s", "t", "x"), _narrow
+    yield _line("propagate_tanh, narrow", by_edge_and_node(partial(kernel_bytes, narrow, backward=False)), None)
+
+
+def _line(name: str, moved: tuple[Any, Any], plain: tuple[Any, Any] | None) -> str:
+    cells = "".join(f"{f'{edge:.0f} + {node:.0f}':>15s}" for edge, node in zip(*moved, strict=True))
+    return f"{name:25s}{cells}" + ("" if plain is None else f"{f'{plain[0]:.0f} + {plain[1]:.0f}':>17s}")
+
+
+def main() -> int:
+    """Print the table, in a process that begins with the interpreter: Triton asks for it when it is imported."""
+    interpreted = {"MIMOGC_BACKEND": "triton", "TRITON_INTERPRET": "1"}
+    if interpreted.items() <= os.environ.items():
+        for line in table():
+            print(line, flush=True)
+        return 0
+    return subprocess.run([sys.executable, "-m", "mimogc.bench.gpu_bytes"], env=os.environ | interpreted).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""A graph partitioned over processes, on torch.distributed: layers fetch the rows they need of other ranks' nodes."""
+
+from mimogc.distributed.group import LostRankError, barrier, group, same_parameters, sum_gradients
+from mimogc.distributed.halo import Traffic
+from mimogc.distributed.ordering import ORDERINGS, Partition, cut, partition
+from mimogc.distributed.part import PartitionedGraph
+from mimogc.distributed.parts import PartError, load_part, save_parts
+
+__all__ = [
+    "ORDERINGS",
+    "LostRankError",
+    "PartError",
+    "Partition",
+    "PartitionedGraph",
+    "Traffic",
+    "barrier",
+    "cut",
+    "group",
+]
+__all__ += ["load_part", "partition", "same_parameters", "save_parts", "sum_gradients"]

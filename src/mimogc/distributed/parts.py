@@ -1,0 +1,163 @@
+"""The parts of a graph as files: written once, read by one rank each, and refused where they do not belong together."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mimogc.distributed.group import Group, all_ranks, rank, size
+from mimogc.distributed.ordering import Partition, partition
+from mimogc.distributed.part import PartitionedGraph, check_size, local_edges
+
+FORMAT = 1
+_LIST = "parts.json"
+
+
+class PartError(RuntimeError):
+    """A part is missing, altered or of another graph; the message says which file, and what to do."""
+
+
+class Part(NamedTuple):
+    """What `load_part` gives."""
+
+    graph: PartitionedGraph
+    nodes: dict[str, Tensor]  #: the rows of this rank's nodes of what was saved with the graph
+    original: Tensor  #: [num_dst] int64: their numbers in the graph as it was given
+
+
+def save_parts(
+    folder: str | Path,
+    edge_index: Tensor,
+    num_nodes: int,
+    parts: int | Partition,
+    nodes: Mapping[str, Tensor] | None = None,
+    edge_attr: Tensor | None = None,
+) -> Partition:
+    """Cut a graph and write its parts into a folder, one file each; done once, by one process that has all of it.
+
+    Args:
+        folder: made where it is not there; the list of the parts, with their checksums, is written last.
+        edge_index: ``[2, E]``.
+        num_nodes: the number of nodes N.
+        parts: how many, or a `Partition` of one's own.
+        nodes: name → ``[N, ...]``: features, labels and what else each rank needs of its nodes.
+        edge_attr: ``[E, ...]``.
+    """
+    folder, nodes = Path(folder), dict(nodes or {})
+    for name, value in nodes.items():
+        if value.dim() == 0 or value.size(0) != num_nodes:
+            raise ValueError(f"nodes[{name!r}]: expected one row per node ({num_nodes}), got {list(value.shape)}")
+    chosen = partition(edge_index, num_nodes, parts) if isinstance(parts, int) else parts
+    order, bounds = chosen
+    once = order.shape == (num_nodes,) and bool((torch.bincount(order, minlength=num_nodes) == 1).all())
+    if bounds[0] != 0 or bounds[-1] != num_nodes or not once:
+        raise ValueError(
+            f"parts: expected an order of {num_nodes} nodes and bounds from 0 to it, got {bounds.tolist()}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _LIST).unlink(missing_ok=True)  # what is half written is no set of parts
+    renumbered = chosen.renumbered(edge_index)
+    identity = _identity(renumbered, chosen, nodes, edge_attr)
+    owner = torch.searchsorted(bounds, renumbered[1].contiguous(), right=True) - 1
+    files = []
+    for number in range(bounds.numel() - 1):
+        mine = (owner == number).nonzero().flatten()
+        edges, halo_nodes = local_edges(renumbered[:, mine], bounds, number)
+        own = order[int(bounds[number]) : int(bounds[number + 1])]
+        state = {
+            "identity": identity,
+            "part": number,
+            "bounds": bounds,
+            "edges": edges,
+            "halo_nodes": halo_nodes,
+            "original": own.clone(),
+            "nodes": {name: value[own] for name, value in nodes.items()},
+            "edge_attr": None if edge_attr is None else edge_attr[mine],
+        }
+        path = folder / f"part-{number}.pt"
+        _write(path, lambda file, state=state: torch.save(state, file))
+        sizes = {"own": own.numel(), "halo": halo_nodes.numel(), "edges": edges.size(1)}
+        files.append({"file": path.name, "sha256": _sha256(path), **sizes})
+    listed = {"format": FORMAT, "identity": identity, "nodes": num_nodes, "edges": edge_index.size(1), "parts": files}
+    _write(folder / _LIST, lambda file: file.write(json.dumps(listed, indent=1).encode()))
+    return chosen
+
+
+def load_part(folder: str | Path, group: Group = None) -> Part:
+    """This rank's part, checked against the list of parts and against those of the other ranks; called by all ranks."""
+    here, ranks = rank(group), size(group)
+    state, problem = None, ""
+    try:
+        state = _checked(Path(folder), here, ranks)
+    except PartError as error:
+        problem = str(error)
+    heard = all_ranks((None if state is None else state["identity"], problem), group)
+    wrong = [text for _, text in heard if text]
+    if wrong or state is None:
+        raise PartError(wrong[0])
+    identities = [identity for identity, _ in heard]
+    if len(set(identities)) > 1:
+        listed = ", ".join(f"{number}: {identity[:8]}" for number, identity in enumerate(identities))
+        raise PartError(f"{folder}: the parts of the ranks are of different graphs or cuts ({listed}); copy them again")
+    graph = PartitionedGraph.from_part(state["edges"], state["halo_nodes"], state["bounds"], state["edge_attr"], group)
+    return Part(graph, state["nodes"], state["original"])
+
+
+def _checked(folder: Path, part: int, ranks: int) -> dict[str, Any]:
+    try:
+        listed = json.loads((folder / _LIST).read_text())
+        if listed["format"] != FORMAT:
+            raise PartError(f"{folder}: expected parts of format {FORMAT}, got {listed['format']}; write them again")
+        files = listed["parts"]
+        if len(files) != ranks:
+            raise PartError(f"{folder}: expected as many parts as ranks, got {len(files)} parts and {ranks} ranks")
+        entry = files[part]
+        path = folder / entry["file"]
+        check_size(part, entry["own"], entry["halo"], entry["edges"])
+        found = _sha256(path)
+    except FileNotFoundError as error:
+        raise PartError(f"{error.filename}: no such file; save_parts writes the parts of a graph") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PartError(f"{folder / _LIST}: not a list of parts ({error})") from error
+    if found != entry["sha256"]:
+        raise PartError(f"{path}: expected SHA-256 {entry['sha256'][:16]}…, got {found[:16]}…; copy it again")
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    if (state["identity"], state["part"]) != (listed["identity"], part):
+        raise PartError(f"{path}: expected part {part} of {listed['identity'][:8]}, got part {state['part']}")
+    return state
+
+
+def _identity(edges: Tensor, chosen: Partition, nodes: Mapping[str, Tensor], edge_attr: Tensor | None) -> str:
+    """What tells two cuts apart: the edges, the order, the bounds, and what belongs to the nodes."""
+    total = hashlib.sha256()
+    named = {"edges": edges, "order": chosen.order, "bounds": chosen.bounds, **nodes}
+    for name, value in (named if edge_attr is None else {**named, "edge_attr": edge_attr}).items():
+        total.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        total.update(value.contiguous().view(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**22):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _write(path: Path, write: Any) -> None:
+    """So that at every moment the file is the old one or the whole new one."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

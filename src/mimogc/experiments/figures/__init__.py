@@ -1,6 +1,0 @@
-"""The figures: the paper's filters and our own measurements, each as numbers, as a picture, and as a study."""
-
-from mimogc.experiments.figures.catalog import FIGURES, Figure, draw
-from mimogc.experiments.figures.study import STUDY
-
-__all__ = ["FIGURES", "STUDY", "Figure", "draw"]

@@ -1,0 +1,84 @@
+"""The model of the node classification experiments, one backbone for every method."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mimogc.graph import Graph
+from mimogc.methods import Method
+from mimogc.methods import method as record_of
+from mimogc.models.gain import checked_gain
+from mimogc.models.sparse_features import Encoder, SparseFeatures
+
+
+class NodeClassifier(torch.nn.Module):
+    """Encoder, ReLU, dropout; residual message passing, each layer with ReLU and dropout; linear decoder.
+
+    Args:
+        in_channels: number of node features F.
+        channels: width of every hidden layer.
+        classes: number of classes.
+        method: a record of `mimogc.methods`, its name, or one's own as ``package.module:NAME``.
+        layers: number of message-passing layers.
+        heads: number K of computational graphs, where the method does not fix it.
+        dropout: probability of dropping a hidden channel in training.
+        add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
+        combine: ``"sum"`` (the paper) or ``"mean"`` over the graphs, where their number is free.
+        gain: where the learnt number starts that the output of each layer is multiplied by before it is added to its
+            input; None for no such number. ``"auto"`` is 0 for lmgc, whose layers are calibrated, and none for the
+            other methods: where neighbours mislead, a model that starts without them learns how much it needs.
+        batch_norm: normalise the sum of input and output of every layer before its activation (beyond the paper).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        classes: int,
+        method: str | Method = "lmgc",
+        layers: int = 2,
+        heads: int = 4,
+        dropout: float = 0.0,
+        add_self_loops: bool = True,
+        combine: str = "sum",
+        gain: float | str | None = "auto",
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        record = record_of(method)
+        self.dropout = dropout
+        self.encoder = Encoder(in_channels, channels)
+        self.layers = torch.nn.ModuleList(
+            record.build(channels, heads, residual=True, add_self_loops=add_self_loops, combine=combine)
+            for _ in range(layers)
+        )
+        start = checked_gain(gain, 0.0 if record.calibrated else None)
+        self.gains = None if start is None else torch.nn.Parameter(torch.full((layers,), start))
+        self.batch_norm = batch_norm
+        self.norms = torch.nn.ModuleList(
+            torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
+        )
+        self.decoder = torch.nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
+        """[N, classes] scores before the softmax."""
+        h = self._activated(self.encoder(x))
+        for number, layer in enumerate(self.layers):
+            branch = layer(h, graph)
+            added = h + branch if self.gains is None else torch.addcmul(h, branch, self.gains[number])
+            h = self._activated(self.norms[number](added))
+        out: Tensor = self.decoder(h)
+        return out
+
+    def _activated(self, h: Tensor) -> Tensor:
+        return dropout(F.relu(h), self.dropout) if self.training and self.dropout > 0 else F.relu(h)
+
+
+def dropout(h: Tensor, p: float) -> Tensor:
+    """Dropout that draws one random byte per entry where that is exact; torch's draws a whole number each."""
+    threshold = 256 * p
+    if h.device.type != "cpu" or not threshold.is_integer():
+        return F.dropout(h, p)
+    words = torch.empty((h.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    kept = words.view(torch.uint8)[: h.numel()].view(h.shape) >= int(threshold)
+    return h * kept.to(h.dtype).mul_(1 / (1 - p))

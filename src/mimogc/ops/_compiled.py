@@ -1,0 +1,124 @@
+"""The same sums as operators of the torch library, for torch.compile and torch.export.
+
+An operator costs more per call than the functions of `_functions`, but a compiler can see it without looking inside.
+"""
+
+import torch
+from torch import Tensor
+
+from mimogc.graph import Graph
+from mimogc.ops import reference
+from mimogc.ops._backends import serving
+from mimogc.ops._functions import contiguous
+
+
+def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    out: Tensor = _propagate(alpha, h, _arrays(graph), reduce)
+    return out
+
+
+def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
+    out: Tensor = _propagate_tanh(s, t, h, edge, _arrays(graph))
+    return out
+
+
+def _arrays(graph: Graph) -> list[Tensor]:
+    return [graph.rowptr, graph.sources, graph.colptr, graph.targets, graph.slot]
+
+
+def _graph(arrays: list[Tensor]) -> Graph:
+    rowptr, sources, colptr, targets, slot = arrays
+    # The operators never ask where an edge came from.
+    return Graph(rowptr, sources, slot, colptr, targets, slot, colptr.numel() - 1, rowptr.numel() - 1)
+
+
+@torch.library.custom_op("mimogc::propagate", mutates_args=())
+def _propagate(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
+    graph = _graph(arrays)
+    backend = serving(h)
+    if backend is None:
+        return reference.propagate(alpha, h, graph, reduce)
+    return backend.sum_heads(alpha, h, graph, reduce)
+
+
+@_propagate.register_fake
+def _(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
+    tail = h.shape[1:] if reduce == "none" else h.shape[2:]
+    return h.new_empty(arrays[0].size(0) - 1, *tail)
+
+
+@torch.library.custom_op("mimogc::propagate_grad", mutates_args=())
+def _propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
+    graph = _graph(arrays)
+    backend = serving(h)
+    if backend is None:
+        return reference.sample(g, h, graph, reduce), reference.transpose(alpha, g, graph, reduce)
+    return backend.sum_grad(alpha, h, g, graph, reduce)
+
+
+@_propagate_grad.register_fake
+def _(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(alpha), torch.empty_like(h)
+
+
+def _propagate_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    alpha, h, arrays, ctx.reduce = inputs
+    ctx.save_for_backward(alpha, h, *arrays)
+
+
+def _propagate_backward(ctx, g):  # type: ignore[no-untyped-def]
+    alpha, h, *arrays = ctx.saved_tensors
+    grad_alpha, grad_h = _propagate_grad(alpha, h, g, arrays, ctx.reduce)
+    return grad_alpha, grad_h, [None] * len(arrays), None
+
+
+_propagate.register_autograd(_propagate_backward, setup_context=_propagate_context)
+
+
+@torch.library.custom_op("mimogc::propagate_tanh", mutates_args=())
+def _propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]) -> Tensor:
+    graph = _graph(arrays)
+    backend = serving(h)
+    if backend is None:
+        return reference.propagate_tanh(s, t, h, edge, graph)
+    s, t, h, edge = contiguous(s, t, h, edge)
+    return backend.tanh_sum(s, t, edge, h, graph)
+
+
+@_propagate_tanh.register_fake
+def _(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]) -> Tensor:
+    return h.new_empty(arrays[0].size(0) - 1, h.size(2))
+
+
+@torch.library.custom_op("mimogc::propagate_tanh_grad", mutates_args=())
+def _propagate_tanh_grad(
+    s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    graph = _graph(arrays)
+    backend = serving(h)
+    if backend is None:
+        return reference.propagate_tanh_grad(s, t, h, edge, g, graph)
+    s, t, h, edge, g = contiguous(s, t, h, edge, g)
+    return backend.tanh_sum_grad(s, t, edge, h, g, graph)
+
+
+@_propagate_tanh_grad.register_fake
+def _(
+    s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    grad_s, grad_t, grad_h = (torch.empty_like(value, memory_format=torch.contiguous_format) for value in (s, t, h))
+    return grad_s, grad_t, grad_h, s.new_empty(arrays[-1].size(0), s.size(1))
+
+
+def _tanh_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    *values, arrays = inputs
+    ctx.save_for_backward(*values, *arrays)
+
+
+def _tanh_backward(ctx, g):  # type: ignore[no-untyped-def]
+    s, t, h, edge, *arrays = ctx.saved_tensors
+    *grads, grad_edge = _propagate_tanh_grad(s, t, h, edge, g, arrays)
+    return *grads, None if edge is None else grad_edge, [None] * len(arrays)
+
+
+_propagate_tanh.register_autograd(_tanh_backward, setup_context=_tanh_context)

@@ -1,0 +1,189 @@
+"""Gradients for every backend's kernels: three primitives closed under differentiation, and the fused sums.
+
+Σ_k Ã^(k) h_k (`Propagate`), its transpose (`Transpose`) and the sampled product ⟨g_i, h_k(j)⟩ (`Sample`) are each
+bilinear, and the derivative of each is made of the others: so double backward works. The fused functions recompute
+through these primitives when a second derivative is asked for. A gradient that no kernel can read (many as one tensor,
+or one of torch.func) is taken by plain torch.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from mimogc.graph import Graph
+from mimogc.ops import reference
+from mimogc.ops._backends import Backend, serving_gradients
+
+
+class Propagate(Function):
+    """out_i = Σ_j α_k(i,j) h_k(j), summed over k with "sum"."""
+
+    @staticmethod
+    def forward(ctx: Any, alpha: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
+        ctx.save_for_backward(alpha, h)
+        ctx.graph, ctx.reduce = graph, reduce
+        return backend.sum_heads(alpha, h, graph, reduce)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        alpha, h = ctx.saved_tensors
+        graph, reduce = ctx.graph, ctx.reduce
+        needs_alpha, needs_h = ctx.needs_input_grad[:2]
+        if needs_alpha and needs_h and not torch.is_grad_enabled():
+            backend = serving_gradients(g)
+            if backend is not None:
+                return *backend.sum_grad(alpha, h, g, graph, reduce), None, None, None
+        grad_alpha = _sample(g, h, graph, reduce) if needs_alpha else None
+        grad_h = _transpose(alpha, g, graph, reduce) if needs_h else None
+        return grad_alpha, grad_h, None, None, None
+
+
+class Transpose(Function):
+    """out_k(j) = Σ_i α_k(i,j) g_i: the transposed graphs."""
+
+    @staticmethod
+    def forward(ctx: Any, alpha: Tensor, g: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
+        ctx.save_for_backward(alpha, g)
+        ctx.graph, ctx.reduce = graph, reduce
+        return backend.transpose(alpha, g, graph, reduce)
+
+    @staticmethod
+    def backward(ctx: Any, v: Tensor) -> Any:
+        alpha, g = ctx.saved_tensors
+        return _sample(g, v, ctx.graph, ctx.reduce), _propagate(alpha, v, ctx.graph, ctx.reduce), None, None, None
+
+
+class Sample(Function):
+    """out_k(i,j) = ⟨g_i, h_k(j)⟩ on the edges."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
+        ctx.save_for_backward(g, h)
+        ctx.graph, ctx.reduce = graph, reduce
+        return backend.sample(g, h, graph, reduce)
+
+    @staticmethod
+    def backward(ctx: Any, u: Tensor) -> Any:
+        g, h = ctx.saved_tensors
+        return _propagate(u, h, ctx.graph, ctx.reduce), _transpose(u, g, ctx.graph, ctx.reduce), None, None, None
+
+
+def _propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    return _chosen(Propagate, reference.propagate, alpha, h, graph, reduce)
+
+
+def _transpose(alpha: Tensor, g: Tensor, graph: Graph, reduce: str) -> Tensor:
+    return _chosen(Transpose, reference.transpose, alpha, g, graph, reduce)
+
+
+def _sample(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    return _chosen(Sample, reference.sample, g, h, graph, reduce)
+
+
+def _chosen(kernel: Any, plain: Callable[..., Tensor], one: Tensor, other: Tensor, graph: Graph, reduce: str) -> Tensor:
+    backend = serving_gradients(one, other)
+    if backend is None:
+        return plain(one, other, graph, reduce)
+    out: Tensor = kernel.apply(one, other, graph, reduce, backend)
+    return out
+
+
+class PropagateTanh(Function):
+    """out_i = Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k(i,j)) h_k(j), α recomputed in the kernels.
+
+    `compute` is another way to the same values, where there is one; the gradients are those to s, t, h and edge.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        s: Tensor,
+        t: Tensor,
+        h: Tensor,
+        edge: Tensor | None,
+        graph: Graph,
+        backend: Backend,
+        compute: Callable[..., Tensor] | None = None,
+    ) -> Tensor:
+        ctx.save_for_backward(s, t, h, edge)
+        ctx.graph = graph
+        s, t, h, edge = contiguous(s, t, h, edge)
+        return compute(s, t, edge, graph) if compute is not None else backend.tanh_sum(s, t, edge, h, graph)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        s, t, h, edge = ctx.saved_tensors
+        backend = None if torch.is_grad_enabled() else serving_gradients(g)
+        if backend is None:
+            return *recomputed(_by_primitives, (s, t, h, edge), g, ctx.graph), None, None, None
+        s, t, h, edge, g = contiguous(s, t, h, edge, g)
+        grad_s, grad_t, grad_h, grad_edge = backend.tanh_sum_grad(s, t, edge, h, g, ctx.graph)
+        return grad_s, grad_t, grad_h, grad_edge if ctx.needs_input_grad[3] else None, None, None, None
+
+
+def _by_primitives(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
+    return _propagate(reference.separable_alpha(s, t, edge, graph), h, graph, "sum")
+
+
+class PairScores(Function):
+    """score_k(i,j) = att_k · LeakyReLU(source_k(j) + target_k(i)), without the E·K·C sums in memory."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float, backend: Backend
+    ) -> Tensor:
+        ctx.save_for_backward(source, target, att)
+        ctx.graph, ctx.slope = graph, slope
+        source, target, att = contiguous(source, target, att)
+        return backend.pair_scores(source, target, att, slope, graph)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        source, target, att = ctx.saved_tensors
+        backend = None if torch.is_grad_enabled() else serving_gradients(g)
+        if backend is None:
+            return *recomputed(reference.pair_scores, (source, target, att), g, ctx.slope, ctx.graph), None, None, None
+        source, target, att, g = contiguous(source, target, att, g)
+        return *backend.pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph), None, None, None
+
+
+class Softmax(Function):
+    """α_k(i,j) = exp(score_k(i,j)) / Σ_l exp(score_k(i,l)), over the edges into i."""
+
+    @staticmethod
+    def forward(ctx: Any, score: Tensor, graph: Graph, backend: Backend) -> Tensor:
+        alpha = backend.softmax(score.contiguous(), graph)
+        ctx.save_for_backward(score, alpha)
+        ctx.graph = graph
+        return alpha
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        score, alpha = ctx.saved_tensors
+        backend = None if torch.is_grad_enabled() else serving_gradients(g)
+        if backend is None:
+            return *recomputed(reference.softmax, (score,), g, ctx.graph), None, None
+        return backend.softmax_grad(alpha, g.contiguous(), ctx.graph), None, None
+
+
+def contiguous(*tensors: Any) -> tuple[Any, ...]:
+    """What the kernels read. Not what is saved: a second derivative has to find the inputs themselves."""
+    return tuple([None if tensor is None else tensor.contiguous() for tensor in tensors])
+
+
+def recomputed(
+    function: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], g: Tensor, *rest: Any
+) -> list[Tensor | None]:
+    """Gradients of function(*inputs, *rest) by autograd, to be differentiated again where that is recorded.
+
+    To views of the inputs, each to its own: an input may be another one, too, or be computed from it.
+    """
+    recorded = torch.is_grad_enabled()
+    with torch.enable_grad():
+        own = [value if value is None or not value.requires_grad else value.view_as(value) for value in inputs]
+        wanted = [value for value in own if value is not None and value.requires_grad]
+        found = iter(torch.autograd.grad(function(*own, *rest), wanted, g, create_graph=recorded))
+    return [next(found) if value is not None and value.requires_grad else None for value in own]

@@ -1,0 +1,284 @@
+"""Whole layers of LMGC, and several of them one after another, as one function with its gradients."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from mimogc.graph import Graph
+from mimogc.ops import _native, _native_layers, _thresholds
+from mimogc.ops._backends import plain, serving, serving_gradients
+from mimogc.ops._checks import Expected, autocast, matched
+from mimogc.ops._functions import PropagateTanh, contiguous, recomputed
+from mimogc.ops._links import links_of_layers
+from mimogc.ops._native_layers import Weights
+from mimogc.ops._operators import propagate_tanh
+
+
+class Settings(NamedTuple):
+    """What is not learnt of one layer."""
+
+    slope: float  # of the LeakyReLU
+    gelu: bool  # whether the output is activated
+
+
+def lmgc(
+    x: Tensor,
+    weight: Tensor,
+    att: Tensor,
+    graph: Graph,
+    slope: float = 0.2,
+    edge: Tensor | None = None,
+    bias: Tensor | None = None,
+    act: str | None = None,
+    offset: Tensor | None = None,
+) -> Tensor:
+    """LMGC as one function of x: transform, scores, the sum over K graphs, bias, activation.
+
+    ``α_k(i,j) = tanh(offset_k + s_k(i) + t_k(j) + edge_k(i,j))``; without offset it is the paper's eq. 12.
+
+    Args:
+        x: ``[N, F]`` features.
+        weight: ``[K·C, F]``, the W^(k) stacked.
+        att: ``[2K, K·C]``, the v_k of the targets above those of the sources.
+        graph: the graph.
+        slope: of the LeakyReLU.
+        edge: ``[E, K]`` score terms of the edges, in the graph's edge order.
+        bias: ``[C]``.
+        act: ``"gelu"`` or None.
+        offset: ``[K]``, added to the scores.
+
+    Returns:
+        ``[N, C]``.
+    """
+    if act not in (None, "gelu"):
+        raise ValueError(f"act: expected 'gelu' or None, got {act!r}")
+    own = Weights(weight, att, offset, edge, bias)
+    return lmgcs(x, [own], [Settings(slope, act == "gelu")], graph, None)
+
+
+def lmgcs(
+    x: Tensor, weights: Sequence[Weights], settings: Sequence[Settings], graph: Graph, rows: Tensor | None
+) -> Tensor:
+    """Several layers one after another, each on what the one before gave.
+
+    Args:
+        x: ``[N, F]`` features; with `rows`, as many rows as there are.
+        weights: of each layer.
+        settings: of each layer.
+        graph: the graph, of one kind of nodes.
+        rows: ``[N]`` int64: node i begins as row ``rows[i]`` of x. The caller has checked it.
+    """
+    kernels = not torch.compiler.is_compiling() and serving(x) is _native and not autocast(x.device)
+    if not (kernels and _fit(x, weights, graph, rows)):
+        _check(x, weights, graph, rows)
+        return _by_parts(x, weights, settings, graph, rows)
+    fused: Tensor = Layers.apply(graph, tuple(settings), rows, x, *[tensor for own in weights for tensor in own])
+    return fused
+
+
+def _fit(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> bool:
+    """Whether x and all weights are what the kernels take, at a glance; `_check` says what is not."""
+    shape, dtype, dense = x.shape, x.dtype, x.layout
+    if (
+        dense is not torch.strided
+        or len(shape) != 2
+        or not graph.rowptr.is_cpu
+        or (rows is None and shape[0] != _sources(graph))
+    ):
+        return False
+    features = shape[1]
+    try:
+        for weight, att, offset, edge, bias in weights:
+            if not plain(weight, att, offset, edge, bias):
+                return False
+            twice, width = att.shape
+            heads = twice // 2
+            channels = width // heads
+            wanted = (
+                (weight, (width, features)),
+                (att, (2 * heads, heads * channels)),
+                (offset, (heads,)),
+                (bias, (channels,)),
+                (edge, (graph.num_edges, heads)),
+            )
+            for value, size in wanted:
+                if value is not None and (
+                    value.shape != size or value.dtype is not dtype or value.layout is not dense or not value.is_cpu
+                ):
+                    return False
+            features = channels
+    except (AttributeError, ValueError, ZeroDivisionError):
+        return False
+    return True
+
+
+def _sources(graph: Graph) -> int:
+    """The rows of x: the nodes, or those of a part of a graph with those of its halo behind them."""
+    return graph.num_src if graph.is_partitioned else graph.num_nodes
+
+
+def _check(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> None:
+    """Refuse weights that are not those of layers one after another, beginning with x."""
+    shape: tuple[int | str, ...] = (_sources(graph) if rows is None else "rows", "F")
+    sizes: dict[str, int] = {}
+    for weight, att, offset, edge, bias in weights:
+        twice, width = att.shape if isinstance(att, Tensor) and att.dim() == 2 else (0, 0)
+        heads = twice // 2
+        known = heads > 0 and twice == 2 * heads and width % heads == 0
+        expected: list[Expected] = [("x", x, shape), ("weight", weight, ("K·C", "F")), ("att", att, ("2K", "K·C"))]
+        if known:
+            sizes |= {"K": heads, "C": width // heads}
+            expected += ("offset", offset, ("K",)), ("edge", edge, (graph.num_edges, "K")), ("bias", bias, ("C",))
+        matched(graph, *expected, **sizes)
+        if not known:
+            raise ValueError(f"att: expected shape [2K, K·C] with K·C = {width}, got {list(att.shape)}")
+        shape, sizes = ("rows", "given"), {"F": width // heads}
+
+
+def _by_parts(
+    x: Tensor, weights: Iterable[Weights], settings: Iterable[Settings], graph: Graph, rows: Tensor | None
+) -> Tensor:
+    """The layers as functions that can be differentiated twice."""
+    out = x if rows is None else x.index_select(0, rows)
+    for (weight, att, offset, edge, bias), (slope, gelu) in zip(weights, settings, strict=True):
+        heads = att.size(0) // 2
+        h = F.linear(out, weight)
+        s, t = (F.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
+        s = (s if offset is None else s + offset)[: graph.num_dst]
+        out = _tanh_sum(s, t, h.unflatten(1, (heads, -1)), edge, graph, out, weight)
+        out = out if bias is None else out + bias
+        out = F.gelu(out) if gelu else out
+    return out
+
+
+def _tanh_sum(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph, x: Tensor, weight: Tensor) -> Tensor:
+    """`propagate_tanh` of h = x weightᵀ; on a GPU from rows of x, where that reads fewer bytes."""
+    known = torch.compiler.is_compiling() or autocast(x.device)
+    backend: Any = None if known else serving(x, weight, s, t, h, edge)
+    if getattr(backend, "NAME", None) != "triton" or s.size(1) == 1 or not _narrow(graph, x, weight, s.size(1)):
+        return propagate_tanh(s, t, h, graph, edge)
+
+    def compute(s: Tensor, t: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
+        gathered: Tensor = backend.tanh_spread(s, t, edge, x.detach().contiguous(), graph)
+        return torch.mm(gathered.flatten(1), _stacked(weight.detach(), s.size(1)))
+
+    out: Tensor = PropagateTanh.apply(s, t, h, edge, graph, backend, compute)
+    return out
+
+
+def _stacked(weight: Tensor, heads: int) -> Tensor:
+    """[K·F, C]: the W^(k), one below the other."""
+    width = weight.size(1)
+    return weight.view(heads, -1, width).transpose(1, 2).reshape(heads * width, -1)
+
+
+class Layers(Function):
+    """x ← act(Σ_k Ã^(k) x W^(k) + bias) for each layer in turn, on one graph.
+
+    Takes x [N, F], or with rows [N] the few rows of which node i has row rows[i], and then the `Weights` of all layers,
+    one behind the other. What Python and autograd cost is paid once, not once per layer.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, graph: Graph, settings: tuple[Settings, ...], rows: Tensor | None, x: Tensor, *tensors: Tensor | None
+    ) -> Tensor:
+        weights = _weights(tensors)
+        alike = all(own.edge is None for own in weights)
+        links = links_of_layers(graph, len(weights), rows, x.size(0), alike)
+        kept: list[Tensor | None] = []
+        out = x
+        for own, (slope, gelu), link in zip(weights, settings, links.of(graph), strict=True):
+            given = out
+            out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
+            kept += (given, h, st, derivative)
+        ctx.save_for_backward(rows, x, *tensors, *kept)
+        ctx.graph, ctx.settings, ctx.links = graph, settings, links
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        count = len(Weights._fields)
+        size = count * len(ctx.settings)
+        rows, x, *saved = ctx.saved_tensors
+        tensors, kept = saved[:size], saved[size:]
+        if torch.is_grad_enabled() or serving_gradients(g) is not _native:
+
+            def again(x: Tensor, *tensors: Tensor | None) -> Tensor:
+                return _by_parts(x, _weights(tensors), ctx.settings, ctx.graph, rows)
+
+            return None, None, None, *recomputed(again, (x, *tensors), g)
+        links = ctx.links.of(ctx.graph)
+        needs, weights = ctx.needs_input_grad[3:], _weights(tensors)
+        gradients: list[Tensor | None] = []
+        grad: Any = g
+        for number in reversed(range(len(weights))):
+            if grad is None:  # nothing further down is learnt
+                gradients[:0] = [None] * count
+                continue
+            before = 1 + count * number
+            wanted = (any(needs[:before]), *needs[before : before + count])
+            given, h, st, derivative = kept[4 * number : 4 * number + 4]
+            slope = ctx.settings[number].slope
+            grad, *others = _layer_grad(
+                weights[number], slope, given, h, st, derivative, grad.contiguous(), links[number], wanted
+            )
+            gradients[:0] = others
+        return None, None, None, grad, *gradients
+
+
+def _weights(tensors: Iterable[Tensor | None]) -> list[Weights]:
+    flat: list[Any] = list(tensors)
+    size = len(Weights._fields)
+    return [Weights(*flat[first : first + size]) for first in range(0, len(flat), size)]
+
+
+def _layer(
+    x: Tensor, own: Weights, graph: Graph, links: Any, slope: float, gelu: bool
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+    """Out, h, scores and derivative of `_native_layers.layer`, or of the same in the narrow order, without h."""
+    x, own = x.contiguous(), Weights(*contiguous(*own))
+    if not links.parent and _narrow(graph, x, own.weight, own.att.size(0) // 2):
+        out, st, derivative = _native_layers.narrow_layer(x, own, slope, links, gelu)
+        return out, None, st, derivative
+    if _native_layers.multiplies(own.weight):
+        return _native_layers.layer(x, None, own, slope, links, gelu)
+    return _native_layers.layer(None, F.linear(x, own.weight), own, slope, links, gelu)
+
+
+def _layer_grad(
+    own: Weights,
+    slope: float,
+    x: Tensor,
+    h: Tensor | None,
+    st: Tensor,
+    derivative: Tensor | None,
+    g: Tensor,
+    links: Any,
+    needs: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:
+    """The gradients to x and to the weights, None where `needs` says so."""
+    x, own = x.contiguous(), Weights(*contiguous(*own))
+    if h is None:
+        found = _native_layers.narrow_layer_grad(x, own, slope, st, derivative, g, links, needs)
+        return found.x, found.weight, found.att, found.offset, found.edge, found.bias
+    given = x if _native_layers.multiplies(own.weight) else None
+    grad = _native_layers.layer_grad(given, h, own, slope, st, derivative, g, links, needs)
+    grad_x, grad_weight = grad.x, grad.weight
+    if given is None and grad.h is not None:
+        grad_x = torch.mm(grad.h, own.weight) if needs[0] else None
+        # On small graphs this is quicker than grad_hᵀ x.
+        grad_weight = torch.mm(x.t(), grad.h).t() if needs[1] else None
+    return grad_x, grad_weight, grad.att, grad.offset, grad.edge, grad.bias
+
+
+def _narrow(graph: Graph, x: Tensor, weight: Tensor, heads: int) -> bool:
+    """Whether to gather rows of x and to multiply by W afterwards."""
+    width, features = weight.shape
+    large = x.size(0) * width * x.element_size() > _thresholds.CACHE_BYTES
+    dense = graph.num_edges > _thresholds.NARROW_EDGES * graph.num_dst
+    return large and dense and features < width and min(features, width // heads) >= _thresholds.SMALLEST_SIDE

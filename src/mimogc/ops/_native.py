@@ -1,0 +1,127 @@
+"""The compiled kernels as Python functions on tensors: shapes in, shapes out, no gradients and no argument checks."""
+
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mimogc._library import library, run
+from mimogc.graph import Graph
+from mimogc.ops._plain import softmax as softmax  # which have no kernels
+from mimogc.ops._plain import softmax_grad as softmax_grad
+
+NAME = "native"
+
+
+@cache
+def _maker(name: str) -> Callable[[tuple[Any, ...]], Any]:
+    ffi: Any = library().ffi  # type: ignore[union-attr]
+    return partial(ffi.new, ffi.typeof(f"{name}*"))
+
+
+def struct(name: str, *fields: Any) -> Any:
+    """A struct of mimogc.h."""
+    return _maker(name)(fields)
+
+
+def sizes(
+    like: Tensor, heads: int, channels: int, shape: str = "HEADS_TO_SUM", features: int = 0, slope: float = 0.0
+) -> Any:
+    """MimogcSizes for numbers of this type and torch's number of threads; `shape` is a MimogcShape."""
+    return _sizes(like.dtype, torch.get_num_threads(), shape, heads, channels, features, slope)
+
+
+@lru_cache(maxsize=512)
+def _sizes(dtype: torch.dtype, threads: int, shape: str, *rest: float) -> Any:
+    number: int = getattr(library().kernels, f"MIMOGC_{shape}")  # type: ignore[union-attr]
+    return struct("MimogcSizes", dtype.itemsize, threads, number, *rest)
+
+
+def pointer(value: Tensor | None) -> int:
+    """The address of the values, null where there are none."""
+    return 0 if value is None else value.data_ptr()
+
+
+def sum_heads(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """Over the edges into each node: [num_dst, C], or [num_dst, K, C] with "none"."""
+    alpha, h = alpha.contiguous(), h.contiguous()
+    _, heads, channels = h.shape
+    summed = reduce == "sum"
+    out = h.new_empty((graph.num_dst, channels) if summed else (graph.num_dst, heads, channels))
+    of = sizes(h, heads, channels, "HEADS_TO_SUM" if summed else "HEADS_TO_HEADS")
+    run("mimogc_sum", graph._struct, of, 0, alpha.data_ptr(), h.data_ptr(), out.data_ptr())
+    return out
+
+
+def transpose(alpha: Tensor, g: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """Over the edges out of each node: [num_src, K, C] from g [num_dst, C], or [num_dst, K, C] with "none"."""
+    alpha, g = alpha.contiguous(), g.contiguous()
+    heads, channels = alpha.size(1), g.size(-1)
+    out = g.new_empty((graph.num_src, heads, channels))
+    of = sizes(g, heads, channels, "SHARED_TO_HEADS" if reduce == "sum" else "HEADS_TO_HEADS")
+    run("mimogc_sum", graph._struct, of, 1, alpha.data_ptr(), g.data_ptr(), out.data_ptr())
+    return out
+
+
+def sample(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """[E, K]: ⟨g_i, h_k(j)⟩ of every edge; g is [num_dst, C], or [num_dst, K, C] with "none"."""
+    g, h = g.contiguous(), h.contiguous()
+    _, heads, channels = h.shape
+    out = h.new_empty((graph.num_edges, heads))
+    of = sizes(h, heads, channels, "HEADS_TO_SUM" if reduce == "sum" else "HEADS_TO_HEADS")
+    run("mimogc_dot", graph._struct, of, g.data_ptr(), h.data_ptr(), out.data_ptr())
+    return out
+
+
+def sum_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, reduce: str) -> tuple[Tensor, Tensor]:
+    """Gradients of `sum_heads` to alpha and h, in one pass."""
+    alpha, h, g = alpha.contiguous(), h.contiguous(), g.contiguous()
+    grad_alpha, grad_h = torch.empty_like(alpha), torch.empty_like(h)
+    of = sizes(h, h.size(1), h.size(2), "HEADS_TO_SUM" if reduce == "sum" else "HEADS_TO_HEADS")
+    given = alpha.data_ptr(), h.data_ptr(), g.data_ptr()
+    run("mimogc_sum_grad", graph._struct, of, *given, grad_alpha.data_ptr(), grad_h.data_ptr())
+    return grad_alpha, grad_h
+
+
+def tanh_sum(s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph) -> Tensor:
+    """[num_dst, C]: Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k) h_k(j)."""
+    _, heads, channels = h.shape
+    out = h.new_empty((graph.num_dst, channels))
+    scores = struct("MimogcScores", s.data_ptr(), t.data_ptr(), pointer(edge), heads)
+    of = sizes(h, heads, channels)
+    run("mimogc_tanh_sum", graph._struct, of, scores, 0, graph.num_dst, h.data_ptr(), out.data_ptr())
+    return out
+
+
+def tanh_sum_grad(
+    s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `tanh_sum` to s, t, h and edge."""
+    _, heads, channels = h.shape
+    grads = torch.empty_like(s), torch.empty_like(t), torch.empty_like(h), h.new_empty((graph.num_edges, heads))
+    scores = struct("MimogcScores", s.data_ptr(), t.data_ptr(), pointer(edge), heads)
+    places = [grad.data_ptr() for grad in grads]
+    run("mimogc_tanh_sum_grad", graph._struct, sizes(h, heads, channels), scores, h.data_ptr(), g.data_ptr(), *places)
+    return grads
+
+
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
+    heads, channels = att.shape
+    out = source.new_empty((graph.num_edges, heads))
+    given = source.data_ptr(), target.data_ptr(), att.data_ptr()
+    run("mimogc_pair_scores", graph._struct, sizes(att, heads, channels, slope=slope), *given, out.data_ptr())
+    return out
+
+
+def pair_scores_grad(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `pair_scores` to source, target and att."""
+    heads, channels = att.shape
+    grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
+    places = [value.data_ptr() for value in (source, target, att, g, *grads)]
+    run("mimogc_pair_scores_grad", graph._struct, sizes(att, heads, channels, slope=slope), *places)
+    return grads

@@ -1,0 +1,129 @@
+"""The compiled kernels of whole layers as Python functions, as `_native` has the sums."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mimogc._library import on_huge_pages, run
+from mimogc.ops import _thresholds
+from mimogc.ops._native import pointer, sizes, struct
+
+
+class Weights(NamedTuple):
+    """The tensors of one layer."""
+
+    weight: Tensor  # [K·C, F], the W^(k) stacked
+    att: Tensor  # [2K, K·C], the v_k of the targets above those of the sources
+    offset: Tensor | None  # [K], added to the scores
+    edge: Tensor | None  # [E, K] score terms of the edges
+    bias: Tensor | None  # [C]
+
+
+def multiplies(weight: Tensor) -> bool:
+    """Whether `layer` and `layer_grad` take x and weight, and not h."""
+    small = weight.numel() * weight.element_size() <= _thresholds.LARGEST_WEIGHT
+    return small and min(weight.shape) >= _thresholds.SMALLEST_SIDE
+
+
+def layer(
+    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The paper's layer from x [num_src, F], or from h = x weightᵀ: out [num_dst, C], h, and the scores st.
+
+    h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
+    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph.
+    """
+    (width, features), heads = own.weight.shape, own.att.size(0) // 2
+    num_src = links.num_src
+    h = own.weight.new_empty((num_src, width)) if h is None else h
+    st, out = h.new_empty((num_src, 2 * heads)), h.new_empty((links.num_dst, width // heads))
+    derivative = torch.empty_like(out) if gelu else None
+    of = sizes(h, heads, width // heads, features=features, slope=slope)
+    places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
+    run("mimogc_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    return out, h, st, derivative
+
+
+class LayerGradients(NamedTuple):
+    """Those of `layer`, None where not asked for; those to x and weight where x is given, else that to h."""
+
+    x: Tensor | None
+    h: Tensor | None
+    weight: Tensor | None
+    att: Tensor
+    offset: Tensor | None
+    edge: Tensor | None
+    bias: Tensor | None
+
+
+def layer_grad(
+    x: Tensor | None,
+    h: Tensor,
+    own: Weights,
+    slope: float,
+    st: Tensor,
+    derivative: Tensor | None,
+    g: Tensor,
+    links: Any,
+    needs: tuple[bool, ...],
+) -> LayerGradients:
+    """The gradients of `layer` from g [num_dst, C]; `needs` says which to x and to the `Weights` are asked for."""
+    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
+    (width, features), heads = own.weight.shape, own.att.size(0) // 2
+    keeps_h = x is None or links.num_edges > _thresholds.MANY_EDGES * links.num_src
+    grads = LayerGradients(
+        x=torch.empty_like(x) if x is not None and needs_x else None,
+        h=torch.empty_like(h) if keeps_h else None,
+        weight=torch.empty_like(own.weight) if x is not None and needs_weight else None,
+        att=torch.empty_like(own.att),
+        offset=h.new_empty(heads) if needs_offset else None,
+        edge=h.new_empty((links.num_edges, heads)) if needs_edge else None,
+        bias=h.new_empty(width // heads) if needs_bias else None,
+    )
+    of = sizes(h, heads, width // heads, features=features, slope=slope)
+    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
+    run("mimogc_layer_grad", links, of, weights, *places, gradients)
+    return grads
+
+
+def narrow_layer(x: Tensor, own: Weights, slope: float, links: Any, gelu: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The same as `layer` from x, for graphs whose h is large: out, st and the derivative of GELU, without h."""
+    (width, features), heads = own.weight.shape, own.att.size(0) // 2
+    st = on_huge_pages(x.new_empty((links.num_src, 2 * heads)))
+    out = on_huge_pages(x.new_empty((links.num_dst, width // heads)))
+    derivative = on_huge_pages(torch.empty_like(out)) if gelu else None
+    of = sizes(x, heads, width // heads, features=features, slope=slope)
+    places = x.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
+    run("mimogc_narrow_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    return out, st, derivative
+
+
+def narrow_layer_grad(
+    x: Tensor,
+    own: Weights,
+    slope: float,
+    st: Tensor,
+    derivative: Tensor | None,
+    g: Tensor,
+    links: Any,
+    needs: tuple[bool, ...],
+) -> LayerGradients:
+    """The gradients of `narrow_layer`; that to h is None."""
+    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
+    (width, features), heads = own.weight.shape, own.att.size(0) // 2
+    grads = LayerGradients(
+        x=on_huge_pages(torch.empty_like(x)) if needs_x else None,
+        h=None,
+        weight=torch.empty_like(own.weight) if needs_weight else None,
+        att=torch.empty_like(own.att),
+        offset=x.new_empty(heads) if needs_offset else None,
+        edge=on_huge_pages(x.new_empty((links.num_edges, heads))) if needs_edge else None,
+        bias=x.new_empty(width // heads) if needs_bias else None,
+    )
+    of = sizes(x, heads, width // heads, features=features, slope=slope)
+    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    places = x.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
+    run("mimogc_narrow_layer_grad", links, of, weights, *places, gradients)
+    return grads

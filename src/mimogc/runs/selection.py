@@ -1,0 +1,145 @@
+"""From records to cells: which trainings count, which setting is best, means over repeats, paired differences."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mimogc.runs.options import variant_title
+from mimogc.runs.run import HParams, Record, Run, Scalar
+
+if TYPE_CHECKING:
+    from mimogc.runs.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table: mean and standard deviation over the repeats at the selected hyper-parameters."""
+
+    dataset: str
+    method: str
+    variant: str
+    metric: str
+    mean: float
+    std: float
+    count: int  #: repeats behind the mean
+    expected: int  #: repeats of a complete cell
+    hparams: HParams  #: the selected ones
+    lacks: str = ""  #: what each repeat lacks, such as "4 of 10 splits"
+    options: HParams = ()  #: the options of the study that are not as usual
+
+    @property
+    def title(self) -> str:
+        """The variant with its options."""
+        return variant_title(self.variant, self.options)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much a method is ahead of another on the same splits, in the unit of the metric."""
+
+    dataset: str
+    variant: str
+    method: str
+    against: str
+    metric: str
+    mean: float
+    standard_error: float  # over splits
+    splits: int
+
+
+def place(names: Sequence[str], name: str) -> tuple[int, str]:
+    """Where a name stands in an order; unknown ones come last."""
+    return names.index(name) if name in names else len(names), name
+
+
+def cells(study: "Study", records: Iterable[Record]) -> list[list[Record]]:
+    """The records of each cell of the table, in the study's order; of each cell only its longest training counts."""
+
+    def cell(record: Record) -> tuple[object, ...]:
+        run = record.run
+        options = variant_title("", study.unusual(run.hparams))
+        where = place(study.variants, run.variant), options, place(study.datasets, run.dataset)
+        return *where, place(study.methods, run.method)
+
+    def order(record: Record) -> tuple[object, ...]:
+        return cell(record), record.run.hparams, record.run.seed, record.run.split
+
+    found = []
+    for _, group in groupby(sorted(records, key=order), key=cell):
+        members = list(group)
+        longest = max(extent(study, record.run) for record in members)
+        found.append([record for record in members if extent(study, record.run) == longest])
+    return found
+
+
+def extent(study: "Study", run: Run) -> tuple[Scalar, ...]:
+    """How much a run computes: the values of the study's options that say so."""
+    values = dict(run.hparams)
+    return tuple(values.get(option.name, option.default) for option in study.options if option.extent)
+
+
+def best(study: "Study", records: Iterable[Record], metric: str) -> list[Record]:
+    """The records of the setting with the best mean of the metric, among the settings with the most records."""
+    settings: dict[HParams, list[Record]] = {}
+    for record in records:
+        settings.setdefault(record.run.hparams, []).append(record)
+    most = max(map(len, settings.values()))
+    sign = 1 if study.lower_is_better(metric) else -1
+    complete = [group for group in settings.values() if len(group) == most]
+    return min(complete, key=lambda group: sign * statistics.fmean(scores(study, group, metric)))
+
+
+def scores(study: "Study", records: Iterable[Record], metric: str) -> list[float]:
+    """The values of a metric; what is not finite is as bad as can be."""
+    worst = math.inf if study.lower_is_better(metric) else -math.inf
+    values = [record.outcome.metrics[metric] for record in records]
+    return [value if math.isfinite(value) else worst for value in values]
+
+
+def cell_of(
+    study: "Study", records: Sequence[Record], metric: str, values: Sequence[float] = (), **more: object
+) -> Cell:
+    """The cell of records at one setting: over the ``values`` of their repeats, or of the metric in each record."""
+    run = records[0].run
+    found = list(values) or scores(study, records, metric)
+    spread = statistics.stdev(found) if len(found) > 1 and all(map(math.isfinite, found)) else math.nan
+    given = {"expected": study.seeds, "options": study.unusual(run.hparams), **more}
+    numbers = statistics.fmean(found), spread, len(found)
+    return Cell(run.dataset, run.method, run.variant, metric, *numbers, hparams=run.hparams, **given)  # type: ignore[arg-type]
+
+
+def metric_of(record: Record) -> str:
+    """The name of the test metric: test_accuracy, test_roc_auc."""
+    return next(name for name in record.outcome.metrics if name.startswith("test_"))
+
+
+def means_by_seed(repeats: Iterable[Record]) -> list[float]:
+    """The mean test score over the splits, for every repeat that has as many splits as the fullest."""
+    by_seed: dict[int, list[float]] = {}
+    for record in repeats:
+        by_seed.setdefault(record.run.seed, []).append(record.outcome.metrics[metric_of(record)])
+    splits = max(map(len, by_seed.values()))
+    return [statistics.fmean(values) for values in by_seed.values() if len(values) == splits]
+
+
+def paired_differences(selected: Iterable[Record], method: str) -> list[Difference]:
+    """How far `method` is ahead of every other one: the difference on each split, averaged over the repeats."""
+    found: dict[tuple[str, str, str, str], dict[int, list[float]]] = {}
+    for record in selected:
+        run, metric = record.run, metric_of(record)
+        by_split = found.setdefault((run.dataset, run.variant, metric, run.method), {})
+        by_split.setdefault(run.split, []).append(record.outcome.metrics[metric])
+    differences = []
+    for (dataset, variant, metric, other), theirs in found.items():
+        ours = found.get((dataset, variant, metric, method), {})
+        shared = ours.keys() & theirs.keys()
+        if other == method or not shared:
+            continue
+        gaps = [statistics.fmean(ours[split]) - statistics.fmean(theirs[split]) for split in sorted(shared)]
+        error = statistics.stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+        mean = statistics.fmean(gaps)
+        differences.append(Difference(dataset, variant, method, other, metric, mean, error, len(gaps)))
+    return differences

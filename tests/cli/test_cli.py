@@ -1,0 +1,381 @@
+"""The command line as a user meets it: what it prints, where, and with which exit code."""
+
+import csv
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mimogc import __version__
+from mimogc.cli import run
+from mimogc.studies import BUILT_IN
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+TINY = "tiny_study:STUDY"
+STORE = ("--store", "runs.db")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def mimogc(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    code = run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_reproduce_prints_results_and_fills_the_default_store(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = mimogc(capsys, "reproduce", TINY)
+    assert code == 0
+    assert "adam" in out
+    assert "±" in out
+    assert "12 runs to do, batches: 4" in err
+    assert "12/12 runs" in err
+    assert "12 of 12 runs are in results/runs.db" in err
+    assert len(sqlite3.connect("results/runs.db").execute("SELECT id FROM runs").fetchall()) == 12
+
+
+def test_json_is_alone_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = mimogc(capsys, "reproduce", TINY, *STORE, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert "runs to do" in err
+    assert (document["planned"], document["done"], document["missing"]) == (12, 12, 0)
+    assert {run["status"] for run in document["runs"]} == {"done"}
+    assert [cell["method"] for cell in document["cells"]] == ["sgd", "adam"]
+
+
+def test_json_of_a_divergence_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--methods", "sgd", "--lr", "1e3", "--json")
+    document = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert document["diverged"] == 3
+    assert document["runs"][0]["metrics"] == {"loss": None}
+
+
+def test_dry_run_computes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run")
+    assert code == 0
+    assert "12 runs, 0 of them stored; to do: 12, batches: 4" in out
+    assert not Path("results").exists()
+    mimogc(capsys, "reproduce", TINY, *STORE, "--methods", "sgd")
+    _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--dry-run", "--json")
+    document = json.loads(out)
+    assert (document["stored_before"], document["missing"]) == (6, 6)
+    assert {run["method"] for run in document["runs"] if run["status"] == "missing"} == {"adam"}
+
+
+def test_dry_run_says_what_is_run_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run", "--quick", "--momentum", "0.5")
+    assert "each with steps=10 momentum=0.5 centred=False" in out
+    assert "gaussian  sgd     plain momentum=0.5     2       0" in out
+    assert "computing time, one run after the other: unknown, nothing of this study is stored" in out
+    _, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run", "--quick", "--steps", "70")
+    assert "each with steps=70" in out
+    mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--dry-run")
+    assert "computing time, one run after the other: about " in out or "less than a second" in out
+
+
+def test_help_of_a_study_has_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = mimogc(capsys, "reproduce", TINY, "--help")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    place = lines.index("--steps N steps of descent")
+    assert lines[place + 1] == "a whole number, at least 1; default 100, with --quick 10"
+    assert "--centred whether data is centred" in lines
+    assert "--epochs" not in out
+    assert "--datasets" not in out  # there is one only
+    example = out.splitlines()[-1].partition("Example: mimogc ")[2].split()
+    assert mimogc(capsys, *example, "--dry-run")[0] == 0
+
+
+def test_what_all_rows_share_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    assert out.count("momentum=0.0") == out.count("steps=10") == 1
+    assert "1 of 3" in out
+    assert "repeats" in out
+
+
+def test_a_wrong_backend_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    environment = {**os.environ, "MIMOGC_BACKEND": "foo", "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "mimogc", "reproduce", TINY, *STORE]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mimogc: MIMOGC_BACKEND: expected")
+    assert not Path("runs.db").exists()
+
+
+def test_options_of_the_study_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--methods", "SGD", "--seeds", "1", "--lr", "0.2", "--steps=7", "--momentum", "0.5", "--centred")
+    code, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, *arguments, "--dry-run", "--json")
+    assert code == 0
+    runs = json.loads(out)["runs"]
+    assert [run["hparams"] for run in runs] == [{"centred": True, "lr": 0.2, "momentum": 0.5, "steps": 7}]
+
+
+def test_a_failed_run_is_shown_and_the_exit_code_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINY_FAIL", "sgd")
+    code, out, err = mimogc(capsys, "reproduce", TINY, *STORE, "--json")
+    assert code == 1
+    assert "RuntimeError: asked to fail" in err
+    assert "6 failed; the same command tries them again" in err
+    assert "Traceback" not in err
+    failed = [run for run in json.loads(out)["runs"] if run["status"] == "failed"]
+    assert len(failed) == 6
+    assert failed[0]["error"] == "RuntimeError: asked to fail"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("reproduce", "univrsality"), "unknown study 'univrsality'; did you mean 'universality'?"),
+        (
+            ("reproduce", "no_such_module:STUDY"),
+            "study: expected a module that can be imported, got 'no_such_module:STUDY'",
+        ),
+        (("reproduce", "os:path"), "study: expected an object of a class derived from Study, got 'os:path', a module"),
+        (("reproduce", "tiny_study:LeastSquares"), "got 'tiny_study:LeastSquares', the class LeastSquares"),
+        (("reproduce", TINY, "--seeds", "99999999999"), "--seeds: expected a whole number, at least 1, at most 1,000"),
+        (("reproduce", TINY, "--centred=1"), "--centred: expected no value, got '1'"),
+        (("reproduce", "zinc12k", "--pe", "rws"), "--pe: expected one of none, lappe, rwse, got 'rws'"),
+        (
+            ("reproduce", "heterophilic", "--variants", "averaged", "--methods", "acm"),
+            "--methods: expected of gat, gatv2, lmgc, eq12 with --variants averaged, got acm",
+        ),
+        (("reproduce", "tiny_study:NONE"), "study: expected a name that 'tiny_study' has, got 'tiny_study:NONE'"),
+        (("reproduce", TINY, "--methods", "sdg"), "unknown method 'sdg'; did you mean 'sgd'?"),
+        (("reproduce", TINY, "--datasets", "gausian"), "unknown dataset 'gausian'; did you mean 'gaussian'?"),
+        (("reproduce", TINY, "--variants", "x"), "unknown variant 'x'; known: plain"),
+        (("reproduce", TINY, "--lr", "-0.1"), "--lr: expected a number above 0, got -0.1"),
+        (("reproduce", TINY, "--lr", "fast"), "--lr: expected a number, got 'fast'"),
+        (("reproduce", TINY, "--methods", ""), "--methods: expected at least one value, got ''"),
+        (("reproduce", TINY, "--lr", ","), "--lr: expected at least one value, got ','"),
+        (("reproduce", "figures", "--lr", "0.1"), "--lr has no meaning in the study figures"),
+        (("reproduce", "figures", "--seeds", "2"), "--seeds has no meaning in the study figures"),
+        (("reproduce", "figures", "--paper-hparams"), "--paper-hparams has no meaning in the study figures"),
+        (("data", "verify", ""), "LIST: expected at least one value, got ''"),
+        (("reproduce", TINY, "--jobs", "0"), "'--jobs'"),
+        (("reproduce", TINY, "--jobs", "two"), "'--jobs'"),
+        (("reproduce", TINY, "--seeds", "0"), "--seeds: expected a whole number, at least 1, at most 1,000, got 0"),
+        (("reproduce", TINY, "--jobs", "2", "--cluster", "a:1"), "give one of them"),
+        (("reproduce", TINY, "--stesp", "3"), "unknown option '--stesp'; did you mean '--steps'?"),
+        (("reproduce", TINY, "--method", "sgd"), "unknown option '--method'; did you mean '--methods'?"),
+        (("reproduce", TINY, "--steps", "many"), "--steps: expected a whole number, at least 1, got 'many'"),
+        (("reproduce", TINY, "--steps"), "--steps: expected a whole number, at least 1, got nothing"),
+        (("reproduce", TINY, "sgd"), "unexpected argument 'sgd'"),
+        (("reproduce", "--steps", "3", TINY), "the study comes first"),
+        (("reproduce", TINY, "--store", "no/runs.db"), "there is no folder no"),
+        (("reproduce", TINY, "--store", "."), "--store: expected a file"),
+        (("reproduce",), "STUDY"),
+        (("reprodce",), "reprodce"),
+        (("report", "--store", "no/runs.db"), "there is no folder no"),
+        (("data", "verify", "texs"), "unknown dataset 'texs'; did you mean 'texas'?"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = mimogc(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert not Path("runs.db").exists()
+
+
+def test_a_store_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("runs.db").write_bytes(b"something else" * 1000)
+    for arguments in (("reproduce", TINY), ("reproduce", TINY, "--dry-run"), ("report",)):
+        code, out, err = mimogc(capsys, *arguments, *STORE)
+        assert (code, out) == (1, "")
+        assert err.splitlines()[-1] == "mimogc: cannot open the store runs.db: file is not a database"
+
+
+def test_a_report_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = mimogc(capsys, "report")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == ["mimogc: no results: there is no file results/runs.db"]
+
+
+def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for address, expected, message in (
+        ("127.0.0.1:1", 1, "cannot connect to the cluster at '127.0.0.1:1': "),
+        ("nowhere", 2, "--cluster must be host:port or auto; got 'nowhere'"),
+    ):
+        code, _, err = mimogc(capsys, "reproduce", TINY, *STORE, "--cluster", address)
+        assert code == expected
+        assert err.splitlines()[-1].startswith(f"mimogc: {message}")
+        assert "Traceback" not in err
+
+
+def test_methods_and_data_as_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(mimogc(capsys, "methods", "--json")[1])
+    assert {"lmgc", "gcn", "gatv2"} <= set(document["coefficients"])
+    study = next(study for study in document["studies"] if study["name"] == "universality")
+    assert "lmgc" in study["methods"]
+    assert "mimogc reproduce universality" in mimogc(capsys, "methods")[1]
+    rows = json.loads(mimogc(capsys, "data", "list", "--json")[1])["datasets"]
+    assert next(row["edges"] for row in rows if row["name"] == "texas") == 325
+    assert "36,101" in mimogc(capsys, "data", "list")[1]
+
+
+def test_a_method_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = mimogc(capsys, "methods", "eq12")
+    assert code == 0
+    assert "α_k(i,j) = tanh(v_kᵀ LeakyReLU" in out
+    assert "IJCAI 2025" in out
+    assert "heads" in out
+    assert "mimogc reproduce universality --methods lmgc " in out  # that study has the paper's names
+    assert "mimogc reproduce heterophilic --methods eq12 " in out
+    assert mimogc(capsys, "methods", "LMGC")[0] == 0
+    document = json.loads(mimogc(capsys, "methods", "mimogc", "--json")[1])
+    assert document["studies"] == ["universality"]
+    code, _, err = mimogc(capsys, "methods", "lmcg")
+    assert (code, err) == (2, "mimogc: unknown method 'lmcg'; did you mean 'lmgc'?\n")
+
+
+def test_every_method_has_an_equation_and_a_reference() -> None:
+    from mimogc.methods import COEFFICIENTS, METHODS
+    from mimogc.nn.coefficients import BY_NAME
+
+    assert all(record.equation and record.source.endswith(".") for record in METHODS.values())
+    assert set(COEFFICIENTS) == set(BY_NAME)
+
+
+# Everything that a person reads before anything is computed: it must not wait for torch.
+AT_ONCE = [
+    ["--help"],
+    ["methods"],
+    ["methods", "--json"],
+    ["methods", "lmgc"],
+    ["methods", "lmcg"],
+    ["data", "list"],
+    ["reproduce", "--help"],
+    *(["reproduce", study, "--help"] for study in BUILT_IN),
+    ["reproduce", "univrsality"],
+    ["reproduce", "universality", "--steps", "many"],
+    ["reproduce", "zinc12k", "--pe", "rws"],
+    ["reproduce", "heterophilic", "--variants", "averaged", "--methods", "acm"],
+    ["reproduce", "heterophilic", "--methods", "lmcg"],
+    ["reproduce", "heterophilic", "--store", "no/runs.db"],
+    ["reproduce", "figures", "--lr", "0.1"],
+    ["report", "--store", "no/runs.db"],
+    ["export", "--format", "xls"],
+    ["data", "verify", "texs"],
+]
+
+
+def test_nobody_waits_for_torch_to_be_told_what_is_wrong() -> None:
+    code = f"""
+import sys
+from mimogc.cli import run
+for command in {AT_ONCE!r}:
+    run(command)
+    heavy = {{"torch", "torch_geometric", "scipy", "matplotlib", "ray"}} & set(sys.modules)
+    assert not heavy, (command, heavy)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_export_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    _, out, _ = mimogc(capsys, "export", *STORE)
+    rows = list(csv.DictReader(out.splitlines()))
+    assert len(rows) == 4
+    assert {row["method"] for row in rows} == {"sgd", "adam"}
+    assert {row["hparams.steps"] for row in rows} == {"10"}
+    assert all(float(row["metrics.loss"]) > 0 for row in rows)
+    code, out, err = mimogc(capsys, "export", *STORE, "--study", "nothing", "--output", "none.csv")
+    assert (code, out, err) == (0, "", "wrote 0 rows to none.csv\n")
+    for arguments, message in (
+        (("--format", "xls"), "--format: expected one of csv, parquet, got 'xls'"),
+        (("--format", "parquet"), "--output: expected a file for parquet, got nothing"),
+    ):
+        code, _, err = mimogc(capsys, "export", *STORE, *arguments)
+        assert (code, err) == (2, f"mimogc: {message}\n")
+
+
+def test_export_as_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    assert mimogc(capsys, "export", *STORE, "--format", "parquet", "--output", "runs.parquet")[0] == 0
+    frame = pandas.read_parquet("runs.parquet")
+    assert frame.groupby("method")["metrics.loss"].mean().notna().all()
+    assert frame["hparams.centred"].dtype == bool
+
+
+def test_tensorboard_gets_live_and_final_curves(capsys: pytest.CaptureFixture[str]) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    assert mimogc(capsys, "reproduce", TINY, *STORE, "--quick", "--methods", "sgd", "--tensorboard", "logs")[0] == 0
+    tags = {}
+    for folder in Path("logs/least-squares").iterdir():
+        found = reading.EventAccumulator(str(folder))
+        found.Reload()
+        for tag in found.Tags()["scalars"]:
+            tags.setdefault(tag, []).append(found.Scalars(tag))
+    assert len(tags["live/loss"]) == 2  # batches
+    assert len(tags["result/loss"]) == 2  # runs
+    assert tags["live/loss"][0][-1].step == 1000
+
+
+def test_quick_runs_need_no_workers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert mimogc(capsys, "reproduce", TINY, *STORE, "--quick", "--jobs", "2")[0] == 0
+    assert mimogc(capsys, "reproduce", TINY, *STORE, "--jobs", "2")[0] == 0  # by what is stored now
+    code, _, err = mimogc(capsys, "reproduce", TINY, "--store", "other.db", "--jobs", "2")
+    assert (code, "need Ray" in err) == (1, True)
+
+
+def test_data_verify_says_what_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIMOGC_DATA", str(tmp_path / "cache"))
+    monkeypatch.delenv("MIMOGC_MIRROR", raising=False)
+    assert mimogc(capsys, "data", "verify")[0] == 0
+    code, out, _ = mimogc(capsys, "data", "verify", "texas", "--json")
+    assert code == 1
+    assert {row["state"] for row in json.loads(out)["files"]} == {"missing"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("reproduce",), ("report",), ("methods",), ("data", "list"), ("data", "verify"), ("bench",), ("export",)],
+)
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    code, out, _ = mimogc(capsys, *command, "--help")
+    assert code == 0
+    assert f"Example: mimogc {' '.join(command)}" in out
+
+
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = mimogc(capsys)
+    assert (code, out) == (2, "")
+    assert "reproduce" in err
+    assert len(err.splitlines()) > 5
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIMOGC_DEBUG", "1")
+    with pytest.raises(ValueError, match="univrsality"):
+        run(["reproduce", "univrsality"])
+
+
+def test_without_the_extra_packages_the_command_says_what_to_install() -> None:
+    code = "import sys; sys.modules['typer'] = None; import runpy; runpy.run_module('mimogc', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == 'mimogc: the command needs typer; install it with: pip install "mimogc[experiments]"\n'
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"mimogc {__version__}\n"

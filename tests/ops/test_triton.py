@@ -1,0 +1,191 @@
+"""The Triton kernels: long rows in parts, 16-bit types, every method's laws, and a wrong kernel is found.
+
+Run in the interpreter by `make triton`, on a GPU by `make gpu-test`; the other tests of the operators run there, too.
+"""
+
+import pytest
+import torch
+
+from graphs import INTERPRETED, random_edges
+from mimogc import Graph, testing
+from mimogc.nn import LMGConv
+from mimogc.nn.coefficients import BY_NAME
+from mimogc.ops import (
+    _thresholds,
+    backend,
+    edge_softmax,
+    lmgc,
+    pair_scores,
+    propagate,
+    propagate_tanh,
+    reference,
+    use_reference,
+)
+
+if backend(torch.get_default_device()) != "triton":
+    pytest.skip("runs with MIMOGC_BACKEND=triton and TRITON_INTERPRET=1, or on a GPU", allow_module_level=True)
+
+import triton
+import triton.language as tl
+
+from mimogc.ops._triton import _launch, _sums
+from mimogc.ops._triton._items import rows_of
+
+NODES, EDGES = 12, 50
+SHAPES = {
+    "alpha": (EDGES, 3),
+    "h": (NODES, 3, 9),
+    "s": (NODES, 3),
+    "t": (NODES, 3),
+    "edge": (EDGES, 3),
+    "target": (NODES, 3, 9),
+    "att": (3, 9),
+    "x": (NODES, 5),
+    "weight": (27, 5),
+    "vectors": (6, 27),
+}
+OPERATORS = {
+    "sum": (("alpha", "h"), lambda graph, *given: propagate(*given, graph)),
+    "none": (("alpha", "h"), lambda graph, *given: propagate(*given, graph, "none")),
+    "tanh": (("s", "t", "h", "edge"), lambda graph, s, t, h, edge: propagate_tanh(s, t, h, graph, edge)),
+    "pairs": (("h", "target", "att"), lambda graph, *given: pair_scores(*given, graph, 0.3)),
+    "softmax": (("alpha",), lambda graph, *given: edge_softmax(*given, graph)),
+    "lmgc": (("x", "weight", "vectors"), lambda graph, *given: lmgc(*given, graph)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _only_known_variants(monkeypatch):
+    """Whatever is launched is one of those that are compiled ahead of time."""
+    known = {_key(each.kernel, each.dtype, each.constants) for each in _launch.variants()}
+    original = _launch.launch
+
+    def launch(kernel, items, grid, arguments, **blocks):
+        floats = [value.dtype for value in arguments if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        dtype = floats[1] if kernel is _launch._items.add_parts else floats[0]
+        assert _key(kernel, dtype, blocks) in known
+        original(kernel, items, grid, arguments, **blocks)
+
+    monkeypatch.setattr(_launch, "launch", launch)
+
+
+def _key(kernel, dtype, constants):
+    return kernel.fn.__name__, dtype, tuple(sorted((name, str(value)) for name, value in constants.items()))
+
+
+def _with_hubs():
+    """Random edges, and one node with many edges in and out of it."""
+    ends = random_edges(NODES, EDGES)
+    ends[1, :17], ends[0, 17:34] = 5, 3
+    return Graph.from_edge_index(ends, NODES)
+
+
+def _results(name, graph, dtype, inputs=None):
+    names, operator = OPERATORS[name]
+    if inputs is None:
+        torch.manual_seed(1)
+        inputs = [torch.randn(SHAPES[each], dtype=dtype) / 2 for each in names]
+    inputs = [value.detach().requires_grad_() for value in inputs]
+    out = operator(graph, *inputs)
+    torch.manual_seed(2)
+    weight = torch.randn(out.shape, dtype=torch.float64).to(out.dtype)
+    return inputs, [out.detach(), *torch.autograd.grad(out, inputs, weight)]
+
+
+@pytest.mark.parametrize("split", [1, 4, 16])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_long_rows_in_parts(name, split, monkeypatch):
+    graph = _with_hubs()
+    monkeypatch.setattr(_thresholds, "SPLIT_EDGES", split)
+    _, found = _results(name, graph, torch.float64)
+    for one, again in zip(found, _results(name, graph, torch.float64)[1], strict=True):
+        assert torch.equal(one, again)  # bit by bit
+    with use_reference():
+        wanted = _results(name, graph, torch.float64)[1]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
+
+
+def test_parts_are_the_long_rows():
+    graph = _with_hubs()
+    parts, begin = _launch._parts(graph.rowptr, graph.num_edges, 4)
+    degree = graph.in_degree.tolist()
+    wanted = []
+    for row, first in enumerate(graph.rowptr.tolist()[:-1]):
+        if degree[row] > 4:
+            edges = range(first, first + degree[row])
+            wanted += [(row, edges[at], edges[min(at + 4, len(edges)) - 1] + 1) for at in range(0, len(edges), 4)]
+    assert [tuple(each[:3]) for each in parts.tolist() if each[2] > each[1]] == wanted
+    assert len(wanted) <= parts.size(0) == 2 * graph.num_edges // 4
+    for place, (row, _, _) in enumerate(wanted):
+        own = [other for other, each in enumerate(wanted) if each[0] == row]
+        assert int(begin[place]) == own[0]
+        assert int(parts[place, 3]) == (own[-1] + 1 if place == own[0] else 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_16_bits_are_summed_in_float32(name, dtype, monkeypatch):
+    """As close to the exact values as rounding the results alone allows, also over many edges."""
+    graph = _with_hubs()
+    monkeypatch.setattr(_thresholds, "SPLIT_EDGES", 8)
+    inputs, found = _results(name, graph, dtype)
+    with use_reference():
+        wanted = _results(name, graph, dtype, [value.double() for value in inputs])[1]
+    roundings = 8 if name == "lmgc" else 2  # whose products and scores are torch's, in 16 bits
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        error = float((one.double() - other).abs().max() / other.abs().max())
+        assert error <= roundings * torch.finfo(dtype).eps
+
+
+LAWS = ("assert_node_equivariant", "assert_edge_equivariant", "assert_operator", "assert_pairwise")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_laws_of_every_method(name):
+    x, edges = torch.randn(7, 4, dtype=torch.float64), random_edges(7, 20)
+    layer = LMGConv(4, 4, coefficients=name, add_self_loops=False).double()
+    layer(x, edges)
+    for law in LAWS[2 * (name == "free") :]:  # free weights belong to the edges in their order
+        getattr(testing, law)(layer, x, edges)
+
+    def plain(*given):
+        with use_reference():
+            return layer(*given)
+
+    testing.assert_equal_layers(layer, plain, x, edges)
+    testing.assert_kernel_accuracy(layer, x, edges, factor=8.0)
+
+
+@triton.jit
+def _tanh_without_small_numbers(x):
+    e = tl.exp(-2.0 * tl.abs(x))
+    value = (1.0 - e) / (1.0 + e)
+    return tl.where(x < 0.0, -value, value)
+
+
+@triton.jit
+def _rows_without_the_last_edge(ptr, parts, num_rows, num_parts, split, BR: tl.constexpr):
+    row, first, last, whole, is_part, part = rows_of(ptr, parts, num_rows, num_parts, split, BR)
+    return row, first, tl.where(last > first, last - 1, last), whole, is_part, part
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="a compiled kernel keeps what it was compiled from")
+@pytest.mark.parametrize(
+    ("broken", "by"), [("tanh", _tanh_without_small_numbers), ("rows_of", _rows_without_the_last_edge)]
+)
+def test_a_wrong_kernel_is_found(broken, by, monkeypatch):
+    """The comparison that the other tests make, with small scores, fails when one line of a kernel is wrong."""
+    graph = _with_hubs()
+    s, t = torch.full((NODES, 3), 1e-6), torch.zeros(NODES, 3)
+    h = torch.randn(NODES, 3, 9)
+
+    def check():
+        found, wanted = propagate_tanh(s, t, h, graph), reference.propagate_tanh(s, t, h, None, graph)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-10)
+
+    check()
+    monkeypatch.setattr(_sums, broken, by)
+    with pytest.raises(AssertionError, match="not close"):
+        check()
