@@ -177,6 +177,18 @@ class TestCalibrate:
         assert [_rms(out) for out in model.seen] == pytest.approx([1] * len(model.layers), rel=2e-3)
         assert list(factors) == [f"layers.{i}" for i in range(len(model.layers))]
 
+    def test_a_scale_of_ones_own(self):
+        model, x, graph = case(3, residual=True)
+        calibrate(model, x, graph, scale=0.25)
+        model(x, graph)
+        assert [_rms(out) for out in model.seen] == pytest.approx([0.25] * 3, rel=2e-3)
+        before = copy.deepcopy(model.state_dict())
+        calibrate(model, x, graph, scale=0.25)
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+        for wrong in (0.0, -1.0, math.inf, math.nan, True, "1"):
+            with pytest.raises(ValueError, match="scale: expected a positive number"):
+                calibrate(model, x, graph, scale=wrong)
+
     def test_a_second_time_changes_nothing(self):
         model, x, graph = case(6)
         calibrate(model, x, graph)

@@ -20,7 +20,9 @@ from mimogc.nn.stack import LMGCStack
 Layer = Any  # an `LMGConv`, or a module around one with its `linear`, `calibrate_scores`, `rescale` and `coefficients`
 
 
-def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = LMGC, **named: Any) -> dict[str, float]:
+def calibrate(
+    model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = LMGC, scale: float = 1.0, **named: Any
+) -> dict[str, float]:
     """Scale the layers of a model, one after another, until the output of each has unit scale on these inputs.
 
     One pass of ``model(*inputs)``, without dropout and without gradients. The score vectors of a layer are scaled until
@@ -39,6 +41,7 @@ def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = L
         model: any module that contains `LMGConv` layers; also one wrapped by DistributedDataParallel.
         inputs: what the model is called with, and `named` by name.
         only: the layers with these coefficients are scaled: `LMGC` (also its form `Eq12`), or `Coefficients` for all.
+        scale: the root mean square that outputs get. Less than one is for residual branches that should start quiet.
 
     Returns:
         The factor of every layer, by its name in the model; nothing on the ranks other than 0.
@@ -52,6 +55,8 @@ def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = L
         raise TypeError(f"only: expected a class of coefficients, such as LMGC or Coefficients, got {only!r}")
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model: expected a module, got {type(model).__name__}")
+    if isinstance(scale, bool) or not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
+        raise ValueError(f"scale: expected a positive number, got {scale!r}")
     layers = _layers(model, only)
     if not layers:
         raise ValueError(
@@ -61,7 +66,7 @@ def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = L
     _refuse_tied(layers)
     parts = [value for value in (*inputs, *named.values()) if isinstance(value, Graph) and value.is_partitioned]
     if parts or not (distributed.is_available() and distributed.is_initialized()):
-        return _calibrated(model, layers, inputs, named)
+        return _calibrated(model, layers, scale, inputs, named)
     for name, layer in layers.items():
         if any(is_uninitialized_parameter(parameter) for parameter in layer.parameters()):
             raise ValueError(f"model: call it once before: the sizes of layer {name!r} are not known yet")
@@ -69,7 +74,7 @@ def calibrate(model: torch.nn.Module, *inputs: Any, only: type[Coefficients] = L
     error: list[str | None] = [None]
     if distributed.get_rank() == 0:
         try:
-            factors = _calibrated(model, layers, inputs, named)
+            factors = _calibrated(model, layers, scale, inputs, named)
         except BaseException as problem:  # the other ranks wait: they have to hear of it
             distributed.broadcast_object_list([f"{type(problem).__name__}: {problem}"], src=0)
             raise
@@ -110,7 +115,11 @@ def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer
 
 
 def _calibrated(
-    model: torch.nn.Module, layers: dict[str, Layer | LMGCStack], inputs: tuple[Any, ...], named: dict[str, Any]
+    model: torch.nn.Module,
+    layers: dict[str, Layer | LMGCStack],
+    wanted: float,
+    inputs: tuple[Any, ...],
+    named: dict[str, Any],
 ) -> dict[str, float]:
     factors: dict[str, float] = {}
     before: list[tuple[Tensor, Tensor]] = []
@@ -121,14 +130,14 @@ def _calibrated(
         before.extend((parameter, parameter.clone()) for parameter in layer.parameters())
         layer.calibrate_scores(depth, *args, **kwargs)
         graph = args[1] if len(args) > 1 else kwargs.get("edge_index")
-        factor = _factor(name, layer.linear(*args, **kwargs), graph)
+        factor = wanted * _factor(name, layer.linear(*args, **kwargs), graph)
         if abs(factor - 1) > CLOSE:
             layer.rescale(factor)
-            left = _factor(name, layer.linear(*args, **kwargs), graph)
+            left = wanted * _factor(name, layer.linear(*args, **kwargs), graph)
             if abs(left - 1) > 10 * CLOSE:
                 raise ValueError(
                     f"model: layer {name!r} does not follow its weights, as with a parametrization or pruning, or "
-                    f"coefficients without `rescale`: expected unit scale, got {1 / left:.3g}"
+                    f"coefficients without `rescale`: expected scale {wanted:.3g}, got {wanted / left:.3g}"
                 )
         factors[name] = factor
 

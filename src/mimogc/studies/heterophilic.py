@@ -28,6 +28,10 @@ SMALL = 1000  # nodes up to which the splits of a setting are computed together
 CURVE_POINTS = 100
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
 SPLITS = 10  # of every dataset in the catalog
+# Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
+# Settled by validation (`benchmarks/starts.py`, forms gate-0, gate-0-quiet).
+QUIET = 0.25
+QUIET_START = "calibrated, branches by 1/4"
 AVERAGED = "averaged"  # the variant with the mean over the graphs
 DEEP = "deep"  # the variant beyond the paper: many layers with batch norm, and a width that no budget sets
 DEEP_VALUES: dict[str, Scalar] = {"layers": 8, "channels": 64}  # where none are given
@@ -78,7 +82,8 @@ def build(run: Run) -> "tuple[NodeClassifier, Task]":
     norm = run.variant == DEEP
     model = NodeClassifier(*shape, not values["no_self_loops"], combine, None if gain == "none" else gain, norm)
     if methods.method(run.method).calibrated:
-        calibrate(model, found.x, found.graph, only=Coefficients)
+        scale = QUIET if values.get("start") == QUIET_START else 1.0
+        calibrate(model, found.x, found.graph, only=Coefficients, scale=scale)
     return model, found
 
 
@@ -122,6 +127,8 @@ class Heterophilic(MethodStudy):
         values = super().values(dataset, method, variant, options)
         if values.get("gain") == (0.0 if methods.method(method).calibrated else "none"):
             del values["gain"]  # it is the usual one
+        if "start" in values and "gain" not in values:
+            values["start"] = QUIET_START
         if variant == DEEP:
             usual = {option.name: option.default for option in self.options}
             values |= {name: value for name, value in DEEP_VALUES.items() if values.get(name, 0) in (0, usual[name])}
