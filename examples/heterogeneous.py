@@ -1,8 +1,8 @@
 """LMGConv on a heterogeneous graph: PyG's `to_hetero` gives every type of edge its own layer.
 
 The generated graph has authors and papers; a paper's class is the field of most of its authors, which only the authors'
-features tell, and papers cite papers of any class. A model without the edges can but guess, at 0.33. Expect a test
-accuracy far above it.
+features tell, and papers cite papers of any class. Look at the first loss, which is near that of a guess (ln 3 = 1.10),
+and at the test accuracy: a model without the edges can but guess, at 0.33.
 
 python examples/heterogeneous.py
 """
@@ -66,11 +66,11 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if epoch % 20 == 0:
+        if epoch == 1 or epoch % 20 == 0:
             print(f"epoch {epoch:3d}: loss {loss.item():.3f}")
     with torch.no_grad():
         right = model(data.x_dict, data.edge_index_dict)["paper"].argmax(-1) == y
-    print(f"test accuracy {right[~train].float().mean():.3f}")
+    print(f"test accuracy {right[~train].float().mean():.3f} (by chance: {1 / FIELDS:.3f})")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def test_a_graph_in_one_part_trains(tmp_path: Path) -> None:
     """With more ranks: tests/distributed/test_faults.py."""
     text = output("partitioned", tmp_path, "--epochs", "40")
     losses = numbers(r"loss (\S+)", text)
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.5 * losses[0]
     assert "bytes exchanged 0, predicted 0" in text
 
 
