@@ -1,5 +1,6 @@
 """propagate, propagate_tanh, lmgc: equal to the plain-torch specification, in values and in both derivatives."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -18,6 +19,7 @@ from mimogc.ops import (
     _native_layers,
     _thresholds,
     backend,
+    edge_softmax,
     lmgc,
     lmgcs,
     pair_scores,
@@ -253,12 +255,19 @@ def test_a_hub_with_100_000_edges(dtype):
 def test_both_orders_of_the_layer_agree(dtype, monkeypatch):
     graph = Graph.from_edge_index(random_edges(50, 400), 50)
     monkeypatch.setattr(_thresholds, "CACHE_BYTES", 0)
-    torch.manual_seed(0)
-    own = Weights(_random(4 * 35, 33, dtype=dtype), _random(8, 4 * 35, dtype=dtype), None, None, None)
-    assert _layers._narrow(graph, _random(50, 33, dtype=dtype), own)
+    assert _layers._narrow(graph, torch.empty(50, 33), torch.empty(4 * 35, 33), 4)
+    assert not _layers._narrow(graph, torch.empty(50, 33), torch.empty(4 * 31, 33), 4)  # too few channels
+    used = {"native": (_native_layers, "narrow_layer"), "triton": ("mimogc.ops._triton", "tanh_spread")}
+    module, name = used.get(backend(torch.get_default_device()), (None, ""))
+    calls = []
+    if module is not None:
+        module = importlib.import_module(module) if isinstance(module, str) else module
+        narrow = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: calls.append(name) or narrow(*given))
     for with_edges in (False, True):
         _check_layer(graph, 4, 35, 33, dtype, with_edges)
         _check_layer(graph, 5, 32, 40, dtype, with_edges)
+    assert module is None or len(calls) >= 4  # the specification has one order
 
 
 def test_first_and_second_derivatives_against_finite_differences():
@@ -270,6 +279,8 @@ def test_first_and_second_derivatives_against_finite_differences():
         (lambda alpha, h: propagate(alpha, h, graph), (alpha, h)),
         (lambda alpha, h: propagate(alpha, h, graph, reduce="none"), (alpha, h)),
         (lambda s, t, h, edge: propagate_tanh(s, t, h, graph, edge), (s, t, h, edge)),
+        (lambda source, target, att: pair_scores(source, target, att, graph), (h, _random(5, 3, 2), _random(3, 2))),
+        (lambda score: edge_softmax(score, graph), (alpha,)),
         (lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias), (x, weight, att, edge, bias)),
         (
             lambda x, weight, att, bias, offset: lmgc(x, weight, att, graph, 0.2, None, bias, "gelu", offset),
