@@ -47,6 +47,13 @@ def check_edge_attr(edge_attr: Tensor, edge_index: Tensor) -> None:
         raise ValueError(f"edge_attr: expected device {edge_index.device} like edge_index, got {edge_attr.device}")
 
 
+def sorted_edges(edge_index: Tensor, num_nodes: Size | None, replace_loops: bool) -> tuple[Arrays, int, int]:
+    """The sorted edges, and the numbers of sources and targets."""
+    num_src, num_dst = sizes(num_nodes, edge_index)
+    src, dst = edge_index if edge_index.dtype == torch.int32 else edge_index.long()
+    return sort_edges(src, dst, num_src, num_dst, replace_loops), num_src, num_dst
+
+
 def sort_edges(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:
     """CSR and CSC of the edges src → dst, sorted by (dst, src) and (src, dst), equal edges in the given order.
 
@@ -129,6 +136,17 @@ def _add_loops_reference(
     return rowptr, sources, position, colptr, targets, slot
 
 
+def struct_of(arrays: tuple[Tensor, ...], counts: tuple[int, int, int]) -> Any:
+    """The kernels' MimogcGraph of rowptr, sources, colptr, targets and slot, if they fit the counts."""
+    num_src, num_dst, edges = counts
+    lengths = (num_dst + 1, edges, num_src + 1, edges, edges)
+    found = [(array.dtype, tuple(array.shape), array.is_contiguous()) for array in arrays]
+    if found != [(torch.int32, (length,), True) for length in lengths]:
+        raise ValueError(f"graph: expected arrays of int32 for {counts} sources, targets and edges, got {found}")
+    places = [array.data_ptr() for array in arrays]
+    return library().ffi.new("MimogcGraph*", (*counts, *places, 0))  # type: ignore[union-attr]
+
+
 def outside_transforms() -> AbstractContextManager[Any]:
     """Where new tensors may be kept: not under torch.func, nor in inference mode, to which they would belong."""
     if torch.compiler.is_compiling():
@@ -147,28 +165,58 @@ def unwrapped(edge_index: Tensor) -> Tensor:
     return edge_index
 
 
+def is_transformed(value: Tensor) -> bool:
+    """Whether torch.func has wrapped it."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(value)
+
+
 def sort_reference(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:
-    """The specification of `sort_edges`, in plain torch, on any device."""
+    """The specification of `sort_edges`, in plain torch, on any device, which is waited for once."""
     bad = (src < 0) | (src >= num_src) | (dst < 0) | (dst >= num_dst)
-    if bool(bad.any()):
-        _raise_out_of_range(src, dst, int(bad.nonzero()[0]), num_src, num_dst)
-    position = torch.arange(src.numel(), device=src.device)
-    if replace_loops:
-        keep = src != dst
-        loops = torch.arange(min(num_src, num_dst), device=src.device)
-        src, dst = torch.cat([src[keep], loops]), torch.cat([dst[keep], loops])
-        position = torch.cat([position[keep], torch.full_like(loops, -1)])
+    found, position, dropped = bad.any(), torch.arange(src.numel(), device=src.device), bad.new_zeros(())
+    given = src, dst
+    if replace_loops:  # loops go behind the last node, where they are cut off
+        loop, loops = src == dst, torch.arange(min(num_src, num_dst), device=src.device)
+        src, dst = (torch.cat([torch.where(loop, n, ends), loops]) for ends, n in ((src, num_src), (dst, num_dst)))
+        position, dropped = torch.cat([position, torch.full_like(loops, -1)]), loop.sum()
     by_dst = torch.argsort(src, stable=True)
     by_dst = by_dst[torch.argsort(dst[by_dst], stable=True)]
     src, dst, position = src[by_dst], dst[by_dst], position[by_dst]
     slot = torch.argsort(src, stable=True)
-
-    def pointer(index: Tensor, size: int) -> Tensor:
-        return torch.nn.functional.pad(torch.bincount(index, minlength=size).cumsum(0), (1, 0))
-
-    arrays = (pointer(dst, num_dst), src, position, pointer(src, num_src), dst[slot], slot)
-    rowptr, sources, position, colptr, targets, slot = (array.int() for array in arrays)
+    rowptr = torch.searchsorted(dst, torch.arange(num_dst + 1, device=dst.device, dtype=dst.dtype))
+    colptr = torch.searchsorted(src[slot], torch.arange(num_src + 1, device=src.device, dtype=src.dtype))
+    wrong, behind = torch.stack([found.long(), dropped.long()]).tolist()
+    if wrong:
+        _raise_out_of_range(*given, int(bad.nonzero()[0]), num_src, num_dst)
+    edges = src.numel() - behind
+    arrays = rowptr, src[:edges], position[:edges], colptr, dst[slot][:edges], slot[:edges]
+    rowptr, sources, position, colptr, targets, slot = (array.int().contiguous() for array in arrays)
     return rowptr, sources, position, colptr, targets, slot
+
+
+def sorted_attributes(edge_attr: Tensor, rowptr: Tensor, sources: Tensor, position: Tensor, loops: bool) -> Tensor:
+    """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
+    if not loops:
+        return edge_attr[position.long()]
+    ones = [1] * (edge_attr.dim() - 1)
+    num_dst = rowptr.size(0) - 1
+    padded = torch.cat([edge_attr, edge_attr.new_zeros(1, *edge_attr.shape[1:])])  # position -1 reads zero
+    known = padded[position.long()]
+    degree = rowptr.diff().long()
+    dst = torch.repeat_interleave(torch.arange(num_dst, device=sources.device), degree, output_size=sources.size(0))
+    other = (dst != sources).to(edge_attr.dtype)
+    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
+    total = total.index_add(0, dst, known * other.view(-1, *ones))
+    count = other.new_zeros(num_dst).index_add(0, dst, other).clamp(min=1)
+    mean = total / count.view(-1, *ones)
+    return torch.where((position < 0).view(-1, *ones), mean[dst], known)
+
+
+def last_loops(src: Tensor, dst: Tensor, num_dst: int) -> Tensor:
+    """[num_dst]: the last self-loop of each node, -1 where it has none."""
+    edges = torch.arange(src.size(0), device=src.device)
+    none = torch.full((num_dst,), -1, device=src.device)
+    return none.scatter_reduce(0, dst, torch.where(src == dst, edges, -1), "amax")
 
 
 def _raise_out_of_range(src: Tensor, dst: Tensor, at: int, num_src: int, num_dst: int) -> None:

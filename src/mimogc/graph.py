@@ -7,18 +7,19 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from mimogc._library import library
+from mimogc._sorting import Size as Size
 from mimogc._sorting import (
-    Arrays,
     add_loops,
     check_edge_attr,
     check_edge_index,
+    is_transformed,
+    last_loops,
     outside_transforms,
-    sizes,
-    sort_edges,
+    sorted_attributes,
+    sorted_edges,
+    struct_of,
     unwrapped,
 )
-from mimogc._sorting import Size as Size
 
 T = TypeVar("T")
 KEPT_EDGES = 2**22  # up to which what is derived of every edge is kept: 32 MB each
@@ -67,12 +68,12 @@ class Graph:
         check_edge_index(edge_index)
         if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
             with outside_transforms():
-                arrays, num_src, num_dst = _sorted(unwrapped(edge_index), num_nodes, add_self_loops)
+                arrays, num_src, num_dst = sorted_edges(unwrapped(edge_index), num_nodes, add_self_loops)
         else:
-            arrays, num_src, num_dst = _sorted(edge_index, num_nodes, add_self_loops)
+            arrays, num_src, num_dst = sorted_edges(edge_index, num_nodes, add_self_loops)
         if edge_attr is not None:
             check_edge_attr(edge_attr, edge_index)
-            edge_attr = _sorted_attributes(edge_attr, *arrays[:3], add_self_loops)
+            edge_attr = sorted_attributes(edge_attr, *arrays[:3], add_self_loops)
         return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
 
     @property
@@ -184,12 +185,40 @@ class Graph:
         """The same graph with an edge i → i for the term I·X at every node: its one loop, or an extra one. Cached."""
         return self if self.looped or self.extra is not None else self._derived("with_identity", False)
 
+    def weighted(self, weight: Tensor, loops: bool) -> "Graph":
+        """The same graph with weights ``[E]`` as its attributes, kept if it has them already.
+
+        With `loops` every node has one: the last of its own, else one of weight 1, as in PyG's `GCNConv`.
+        """
+        own = weight is self.edge_attr
+        if not loops:
+            return self if own else replace(self, edge_attr=weight)
+
+        def structure() -> tuple[Graph, Tensor]:
+            place = torch.arange(self.num_edges, dtype=torch.int32, device=self.device)
+            bare = replace(self, edge_attr=None, position=place).with_self_loops()
+            found = torch.where(
+                bare.position < 0, last_loops(self.src, self.dst, self.num_dst)[bare.dst], bare.position
+            )
+            given = torch.where(bare.position < 0, self.num_edges + bare.dst, self.perm[bare.position.long()])
+            return replace(bare, position=given.int()), found  # the loops stand behind all given edges
+
+        def compute() -> Graph:
+            bare, found = self._once("weighted loops", structure)
+            return replace(bare, edge_attr=torch.cat([weight, weight.new_ones(1)])[found])
+
+        return self._remembered("weighted graph", compute) if own else compute()
+
     def _derived(self, name: str, replace_existing: bool) -> "Graph":
+        return self._remembered(name, lambda: self._with_loops(replace_existing))
+
+    def _remembered(self, name: str, compute: Callable[[], "Graph"]) -> "Graph":
+        """A graph whose attributes come from these, kept while they stay the same."""
         values = self.edge_attr
-        if values is not None and values.requires_grad:
-            return self._with_loops(replace_existing)  # what belongs to one backward pass is not kept
+        if values is not None and (values.requires_grad or is_transformed(values)):
+            return compute()  # what belongs to one backward pass is not kept
         version = None if values is None or values.is_inference() else values._version
-        return self._once((name, version), lambda: self._with_loops(replace_existing))
+        return self._once((name, version), compute)
 
     @property
     def identity(self) -> Tensor:
@@ -209,7 +238,7 @@ class Graph:
         )
         extra = None if replace_existing else position < 0
         if attributes is not None:
-            attributes = _sorted_attributes(attributes, rowptr, sources, position, True)
+            attributes = sorted_attributes(attributes, rowptr, sources, position, True)
             position = torch.cat([self.position, self.position.new_full((1,), -1)])[position.long()]
         arrays = rowptr, sources, position, colptr, targets, slot
         return self.like(Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing, extra))
@@ -237,7 +266,9 @@ class Graph:
 
     def _kept(self, key: object, compute: Callable[[], T]) -> T:
         """The same for what is as large as the edges: beyond a size it is computed whenever it is asked for."""
-        return self._once(key, compute) if self.num_edges <= KEPT_EDGES else compute()
+        # A compiler may not know the number of edges, and cannot be asked.
+        kept = torch.compiler.is_compiling() or self.num_edges <= KEPT_EDGES
+        return self._once(key, compute) if kept else compute()
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:
@@ -252,14 +283,7 @@ class Graph:
         places = [array.data_ptr() for array in arrays]
         before: Any = self._cache.get("struct")
         if before is None or before[0] != places:
-            counts, edges = (self.num_src, self.num_dst, self.num_edges), self.num_edges
-            lengths = (self.num_dst + 1, edges, self.num_src + 1, edges, edges)
-            found = [(array.dtype, tuple(array.shape), array.is_contiguous()) for array in arrays]
-            if found != [(torch.int32, (length,), True) for length in lengths]:
-                raise ValueError(
-                    f"graph: expected arrays of int32 for {counts} sources, targets and edges, got {found}"
-                )
-            before = places, library().ffi.new("MimogcGraph*", (*counts, *places, 0))  # type: ignore[union-attr]
+            before = places, struct_of(arrays, (self.num_src, self.num_dst, self.num_edges))
             self._cache["struct"] = before
         return before[1]
 
@@ -272,28 +296,3 @@ class Graph:
 
 
 torch.export.register_dataclass(Graph)
-
-
-def _sorted(edge_index: Tensor, num_nodes: Size | None, replace_loops: bool) -> tuple[Arrays, int, int]:
-    """The sorted edges, and the numbers of sources and targets."""
-    num_src, num_dst = sizes(num_nodes, edge_index)
-    src, dst = edge_index if edge_index.dtype == torch.int32 else edge_index.long()
-    return sort_edges(src, dst, num_src, num_dst, replace_loops), num_src, num_dst
-
-
-def _sorted_attributes(edge_attr: Tensor, rowptr: Tensor, sources: Tensor, position: Tensor, loops: bool) -> Tensor:
-    """Attributes in the sorted order; an added loop gets the mean over the other edges into its node."""
-    if not loops:
-        return edge_attr[position.long()]
-    ones = [1] * (edge_attr.dim() - 1)
-    num_dst = rowptr.size(0) - 1
-    padded = torch.cat([edge_attr, edge_attr.new_zeros(1, *edge_attr.shape[1:])])  # position -1 reads zero
-    known = padded[position.long()]
-    degree = rowptr.diff().long()
-    dst = torch.repeat_interleave(torch.arange(num_dst, device=sources.device), degree, output_size=sources.size(0))
-    other = (dst != sources).to(edge_attr.dtype)
-    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
-    total = total.index_add(0, dst, known * other.view(-1, *ones))
-    count = other.new_zeros(num_dst).index_add(0, dst, other).clamp(min=1)
-    mean = total / count.view(-1, *ones)
-    return torch.where((position < 0).view(-1, *ones), mean[dst], known)

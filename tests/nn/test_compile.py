@@ -7,6 +7,7 @@ from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import GINLayer, LMGConv
 from mimogc.nn.coefficients import BY_NAME
+from mimogc.ops import pair_scores, propagate
 
 # What torch itself warns of while it compiles.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -59,6 +60,20 @@ def test_gin_and_inductor():
     _assert_compiles(LMGConv(6, 8), x, edge_index, backend="inductor")
 
 
+def test_inductor_and_tensors_that_are_not_contiguous():
+    graph = Graph.from_edge_index(random_edges(6, 14), 6)
+
+    def function(alpha, h):
+        alpha, h = alpha.t() * 2, h.permute(2, 1, 0) * 2
+        return propagate(alpha, h, graph) + propagate(pair_scores(h, h, h[0], graph), h, graph)
+
+    inputs = [torch.randn(2, 14, requires_grad=True), torch.randn(3, 2, 6, requires_grad=True)]
+    found, wanted = torch.compile(function, fullgraph=True)(*inputs), function(*inputs)
+    torch.testing.assert_close(found, wanted)
+    grads = (torch.autograd.grad(out.square().sum(), inputs) for out in (found, wanted))
+    torch.testing.assert_close(*grads)
+
+
 @pytest.mark.parametrize("name", ["lmgc", "gatv2", "acm"])
 @pytest.mark.parametrize("loops", [True, False])
 def test_export_with_any_number_of_nodes_and_edges(name, loops, tmp_path):
@@ -94,6 +109,8 @@ def test_operators_pass_torchs_own_checks():
     for edge in (None, random(14, 2)):
         inputs = (random(6, 2), random(6, 2), random(6, 2, 3), edge, arrays)
         torch.library.opcheck(torch.ops.mimogc.propagate_tanh.default, inputs)
+    pairs = random(6, 2, 3), random(6, 2, 3), random(2, 3), 0.2, arrays
+    torch.library.opcheck(torch.ops.mimogc.pair_scores.default, pairs)
     sort = torch.ops.mimogc.sort_edges.default
     torch.library.opcheck(sort, (graph.src, graph.dst, 6, 6, False))
 

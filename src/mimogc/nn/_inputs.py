@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch_geometric.edge_index import EdgeIndex
 from torch_geometric.typing import SparseTensor
-from torch_geometric.utils import add_remaining_self_loops
 
 from mimogc.graph import Graph, Size
 from mimogc.nn._layout import out_channels
@@ -234,20 +233,21 @@ def fetched(layer: "LMGConv", x: Pair, graph: Graph) -> Pair:
 
 def _weighted(edges: Any, size: tuple[int, int], weight: Tensor, self_loops: bool) -> Graph:
     """The graph with weights as its attributes; a node without a loop gets one of weight 1, as in `GCNConv`."""
-    given = edges if isinstance(edges, Graph) else None
-    if isinstance(edges, Graph):
-        edges = as_graph(edges, size, None, False).edge_index
-        size = (given.num_src, given.num_dst)  # type: ignore[union-attr]
     if not isinstance(weight, Tensor) or not weight.dtype.is_floating_point:
         found = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
         raise TypeError(f"edge_weight: expected a tensor of a floating type, got {found}")
-    if isinstance(edges, Tensor) and edges.dim() == 2 and weight.shape != edges.shape[1:]:
-        raise ValueError(f"edge_weight: expected shape [{edges.size(1)}], got {list(weight.shape)}")
-    if self_loops:
-        Graph.from_edge_index(edges, size)  # refuses what is not one
-        edges, weight = add_remaining_self_loops(edges, weight, 1.0, min(size))
+    if isinstance(edges, Graph):
+        _check_weight(weight, edges.num_edges)
+        return as_graph(edges, size, None, False).weighted(weight, self_loops)
+    if isinstance(edges, Tensor) and edges.dim() == 2:
+        _check_weight(weight, edges.size(1))
     graph = Graph.from_edge_index(edges, size, weight)
-    return graph if given is None else given.like(graph)
+    return graph.weighted(graph.edge_attr, self_loops)  # type: ignore[arg-type]
+
+
+def _check_weight(weight: Tensor, edges: int) -> None:
+    if weight.shape != (edges,):
+        raise ValueError(f"edge_weight: expected shape [{edges}], got {list(weight.shape)}")
 
 
 def plain_graph(edge_index: Any, size: Size, self_loops: bool = False) -> Graph:

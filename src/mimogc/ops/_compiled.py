@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
-from mimogc.ops import reference
-from mimogc.ops._backends import serving
+from mimogc.ops import _plain, reference
+from mimogc.ops._backends import Backend, serving
 from mimogc.ops._functions import contiguous
 
 
@@ -22,6 +22,11 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: 
     return out
 
 
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+    out: Tensor = _pair_scores(source, target, att, slope, _arrays(graph))
+    return out
+
+
 def _arrays(graph: Graph) -> list[Tensor]:
     return [graph.rowptr, graph.sources, graph.colptr, graph.targets, graph.slot]
 
@@ -29,7 +34,14 @@ def _arrays(graph: Graph) -> list[Tensor]:
 def _graph(arrays: list[Tensor]) -> Graph:
     rowptr, sources, colptr, targets, slot = arrays
     # The operators never ask where an edge came from.
-    return Graph(rowptr, sources, slot, colptr, targets, slot, colptr.numel() - 1, rowptr.numel() - 1)
+    graph = Graph(rowptr, sources, slot, colptr, targets, slot, colptr.numel() - 1, rowptr.numel() - 1)
+    graph._cache["passing"] = True
+    return graph
+
+
+def _empty(like: Tensor) -> Tensor:
+    """What a kernel returns of this shape: contiguous, whatever it was given."""
+    return torch.empty_like(like, memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("mimogc::propagate", mutates_args=())
@@ -58,7 +70,7 @@ def _propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], r
 
 @_propagate_grad.register_fake
 def _(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(alpha), torch.empty_like(h)
+    return _empty(alpha), _empty(h)
 
 
 def _propagate_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -106,8 +118,7 @@ def _propagate_tanh_grad(
 def _(
     s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    grad_s, grad_t, grad_h = (torch.empty_like(value, memory_format=torch.contiguous_format) for value in (s, t, h))
-    return grad_s, grad_t, grad_h, s.new_empty(arrays[-1].size(0), s.size(1))
+    return _empty(s), _empty(t), _empty(h), s.new_empty(arrays[-1].size(0), s.size(1))
 
 
 def _tanh_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -122,3 +133,48 @@ def _tanh_backward(ctx, g):  # type: ignore[no-untyped-def]
 
 
 _propagate_tanh.register_autograd(_tanh_backward, setup_context=_tanh_context)
+
+
+@torch.library.custom_op("mimogc::pair_scores", mutates_args=())
+def _pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, arrays: list[Tensor]) -> Tensor:
+    graph = _graph(arrays)
+    backend = serving(source)
+    if backend is None:
+        return reference.pair_scores(source, target, att, slope, graph)
+    source, target, att = contiguous(source, target, att)
+    return backend.pair_scores(source, target, att, slope, graph)
+
+
+@_pair_scores.register_fake
+def _(source: Tensor, target: Tensor, att: Tensor, slope: float, arrays: list[Tensor]) -> Tensor:
+    return source.new_empty(arrays[-1].size(0), att.size(0))
+
+
+@torch.library.custom_op("mimogc::pair_scores_grad", mutates_args=())
+def _pair_scores_grad(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, arrays: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    graph = _graph(arrays)
+    backend: Backend = serving(source) or _plain
+    source, target, att, g = contiguous(source, target, att, g)
+    return backend.pair_scores_grad(source, target, att, slope, g, graph)
+
+
+@_pair_scores_grad.register_fake
+def _(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, arrays: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty(source), _empty(target), _empty(att)
+
+
+def _pairs_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    source, target, att, ctx.slope, arrays = inputs
+    ctx.save_for_backward(source, target, att, *arrays)
+
+
+def _pairs_backward(ctx, g):  # type: ignore[no-untyped-def]
+    source, target, att, *arrays = ctx.saved_tensors
+    return *_pair_scores_grad(source, target, att, ctx.slope, g, arrays), None, [None] * len(arrays)
+
+
+_pair_scores.register_autograd(_pairs_backward, setup_context=_pairs_context)

@@ -81,7 +81,9 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope
         ("target", target, (graph.num_dst, "K", "C")),
         ("att", att, ("K", "C")),
     )
-    backend = None if torch.compiler.is_compiling() else serving(source, target, att)
+    if torch.compiler.is_compiling():
+        return _compiled.pair_scores(source, target, att, slope, graph)
+    backend = serving(source, target, att)
     if backend is None:
         return reference.pair_scores(source, target, att, slope, graph)
     out: Tensor = _functions.PairScores.apply(source, target, att, graph, slope, backend)
