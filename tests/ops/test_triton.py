@@ -106,9 +106,11 @@ def test_long_rows_in_parts(name, split, monkeypatch):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
 
 
-def test_parts_are_the_long_rows():
+@pytest.mark.parametrize("spare", [0, 3])
+def test_parts_are_the_long_rows(spare):
     graph = _with_hubs()
-    parts, begin = _launch._parts(graph.rowptr, graph.num_edges, 4)
+    number, _ = _launch._numbers_of_parts(graph, 4)
+    parts, begin = _launch._parts(graph.rowptr, number + spare, 4)
     degree = graph.in_degree.tolist()
     wanted = []
     for row, first in enumerate(graph.rowptr.tolist()[:-1]):
@@ -116,7 +118,7 @@ def test_parts_are_the_long_rows():
             edges = range(first, first + degree[row])
             wanted += [(row, edges[at], edges[min(at + 4, len(edges)) - 1] + 1) for at in range(0, len(edges), 4)]
     assert [tuple(each[:3]) for each in parts.tolist() if each[2] > each[1]] == wanted
-    assert len(wanted) <= parts.size(0) == 2 * graph.num_edges // 4
+    assert parts.size(0) - spare == len(wanted) == number <= 2 * graph.num_edges // 4
     for place, (row, _, _) in enumerate(wanted):
         own = [other for other, each in enumerate(wanted) if each[0] == row]
         assert int(begin[place]) == own[0]

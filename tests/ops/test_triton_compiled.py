@@ -16,13 +16,14 @@ pytestmark = pytest.mark.kernels  # once, whatever the backend is
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="the interpreter does not compile")
+@pytest.mark.parametrize("aligned", [True, False], ids=["aligned", "any"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_every_variant_fits_its_registers(dtype, target):
+def test_every_variant_fits_its_registers(dtype, target, aligned):
     of_type = [each for each in variants() if each.dtype == dtype]
     assert len(of_type) == (23 if dtype == torch.float64 else 27)
     for each in of_type:
-        found = usage(each, target)
+        found = usage(each, target, aligned)
         assert 0 < found.registers <= 255
         assert (found.spilled, found.local) == (0, 0), f"{each.kernel.__name__} {described(each)}: {found}"
 

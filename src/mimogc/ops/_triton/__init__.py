@@ -34,16 +34,20 @@ def transpose(alpha: Tensor, g: Tensor, graph: Graph, reduce: str) -> Tensor:
 
 def sample(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
     """[E, K]: ⟨g_i, h_k(j)⟩ of every edge; g is [num_dst, C], or [num_dst, K, C] with "none"."""
-    g, h = g.contiguous(), h.contiguous()
+    return _product(g.contiguous(), h.contiguous(), graph, reduce).to(h.dtype)
+
+
+def _product(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
+    """`sample` in the type of the sums."""
     _, heads, channels = h.shape
-    out = h.new_empty((graph.num_edges, heads))
+    out = torch.empty((graph.num_edges, heads), dtype=accumulated(h.dtype), device=h.device)
     if not h.numel() or not out.numel():
         return out.zero_()
     order = by_source(graph)
     strides = (channels, 0) if reduce == "sum" else (heads * channels, channels)
     arguments = (*_arrays(order), g, h, out, *_counts(order), heads, channels, *strides)
     blocks = _launch.row_blocks(_launch.channel_block(channels))
-    _launch.launch(_sums.sample_pairs, order.items, (), arguments, ACC=_launch.constant_type(h.dtype), **blocks)
+    _launch.launch(_sums.sample_pairs, order.items, (), arguments, **blocks)
     return out
 
 
@@ -72,11 +76,13 @@ def tanh_sum_grad(
     """Gradients of `tanh_sum` to s, t, h and edge."""
     heads, channels = h.shape[1:]
     if channels > _launch.CHANNELS[-1]:
-        alpha = reference.separable_alpha(s, t, edge, graph)
-        grad_edge = sample(g, h, graph, "sum") * (1 - alpha**2)
-        grad_h, grad_t = transpose(alpha, g, graph, "sum"), _edge_sums(by_source(graph), grad_edge, slot=True)
-    else:
-        grad_h, grad_edge, grad_t = _spread(by_source(graph), heads, g, h, None, t, s, edge)
+        kind, sums = h.dtype, accumulated(h.dtype)
+        alpha = reference.separable_alpha(s.to(sums), t.to(sums), None if edge is None else edge.to(sums), graph)
+        grad_edge = _product(g, h, graph, "sum") * (1 - alpha**2)
+        grad_s = _edge_sums(by_target(graph), grad_edge, slot=False).to(kind)
+        grad_t = _edge_sums(by_source(graph), grad_edge, slot=True).to(kind)
+        return grad_s, grad_t, transpose(alpha.to(kind), g, graph, "sum"), grad_edge.to(kind)
+    grad_h, grad_edge, grad_t = _spread(by_source(graph), heads, g, h, None, t, s, edge)
     return _edge_sums(by_target(graph), grad_edge, slot=False), grad_t, grad_h, grad_edge
 
 
@@ -157,7 +163,8 @@ def _gathered(
     arguments = (order.ptr, order.nodes, order.parts, *weights, h, out, partial, *_counts(order))
     arguments += (int(edge is not None), heads, channels)
     grid = (-(-channels // block),)
-    _launch.launch(_sums.gather_sum, order.items, grid, arguments, TANH=alpha is None, **_launch.row_blocks(block))
+    blocks = _launch.gather_blocks(block, alpha is None)
+    _launch.launch(_sums.gather_sum, order.items, grid, arguments, TANH=alpha is None, **blocks)
     _launch.add_parts(order, partial, out)
     return out
 

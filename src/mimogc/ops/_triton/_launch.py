@@ -52,18 +52,38 @@ def by_source(graph: Graph) -> Order:
 
 
 def _order(graph: Graph, ptr: Tensor, nodes: Tensor, rows: int) -> Order:
-    key = "triton parts", ptr is graph.colptr, _thresholds.SPLIT_EDGES
-    parts, begin = graph._once(key, lambda: _parts(ptr, graph.num_edges, _thresholds.SPLIT_EDGES))
-    return Order(ptr, nodes, graph.slot, parts, begin, rows, parts.size(0))
+    split = _thresholds.SPLIT_EDGES
+    out = ptr is graph.colptr
+    number = graph._once(("triton parts", split), lambda: _numbers_of_parts(graph, split))[out]
+    parts, begin = graph._once(("triton parts", split, out), lambda: _parts(ptr, number, split))
+    return Order(ptr, nodes, graph.slot, parts, begin, rows, number)
 
 
-def _parts(ptr: Tensor, edges: int, split: int) -> tuple[Tensor, Tensor]:
-    """The parts, at most 2 E / split: their number is not looked at, so nothing waits for the device."""
-    part = torch.arange(2 * edges // split if edges > split else 0, device=ptr.device)
-    if not part.numel():
-        return ptr.new_empty((0, 4)), ptr.new_empty(0)
+def _counts(ptr: Tensor, split: int) -> Tensor:
+    """[rows]: in how many parts each row is, none unless it has more than `split` edges."""
     degree = ptr.diff().long()
-    count = torch.where(degree > split, (degree + split - 1) // split, 0)
+    return torch.where(degree > split, (degree + split - 1) // split, 0)
+
+
+def _numbers_of_parts(graph: Graph, split: int) -> list[int]:
+    """Of the order by destination and of that by source, for which the device is waited for: once per graph.
+
+    A graph made for one call of a compiled program does not wait, and has room for as many parts as there can be.
+    """
+    if graph.num_edges <= split:
+        return [0, 0]
+    if "passing" in graph._cache:
+        return [2 * graph.num_edges // split] * 2
+    found: list[int] = torch.stack([_counts(ptr, split).sum() for ptr in (graph.rowptr, graph.colptr)]).tolist()
+    return found
+
+
+def _parts(ptr: Tensor, number: int, split: int) -> tuple[Tensor, Tensor]:
+    """So many parts, of which the last ones are empty where there are fewer."""
+    part = torch.arange(number, device=ptr.device)
+    if not number:
+        return ptr.new_empty((0, 4)), ptr.new_empty(0)
+    count = _counts(ptr, split)
     ends = count.cumsum(0)
     row = torch.searchsorted(ends, part, right=True)
     inside, row = row < count.numel(), row.clamp(max=count.numel() - 1)
@@ -99,6 +119,12 @@ def row_blocks(size: int, **more: int) -> dict[str, int]:
     return {"BR": 1, "BE": edges, **more, "BC": size}
 
 
+def gather_blocks(channels: int, tanh: bool) -> dict[str, int]:
+    """Blocks of `gather_sum`; with tanh half as many edges where they are wide, for which ptxas spills (sm_90)."""
+    blocks = row_blocks(channels)
+    return blocks | {"BE": blocks["BE"] // 2} if tanh and channels == CHANNELS[-1] else blocks
+
+
 def launch(kernel: Any, items: int, grid: tuple[int, ...], arguments: tuple[Any, ...], **blocks: Any) -> None:
     """Run the kernel over blocks of items, and over the rest of the grid."""
     sizes = {name: size for name, size in blocks.items() if name in ("BR", "BE", "BK", "BC")}
@@ -132,13 +158,13 @@ def variants() -> Iterator[Variant]:
         acc = constant_type(dtype)
         for size in CHANNELS:
             for tanh in (False, True):
-                yield Variant(_sums.gather_sum, dtype, {"TANH": tanh, **row_blocks(size)})
+                yield Variant(_sums.gather_sum, dtype, {"TANH": tanh, **gather_blocks(size, tanh)})
                 for heads in head_blocks(dtype):
                     blocks = row_blocks(size, BK=heads)
                     yield Variant(_sums.spread_sum, dtype, {"TANH": tanh, "SAMPLE": True, **blocks})
                     if tanh and heads > 1:
                         yield Variant(_sums.spread_sum, dtype, {"TANH": True, "SAMPLE": False, **blocks})
-            yield Variant(_sums.sample_pairs, dtype, {"ACC": acc, **row_blocks(size)})
+            yield Variant(_sums.sample_pairs, dtype, row_blocks(size))
             yield Variant(_scores.score_pairs, dtype, {"ACC": acc, **row_blocks(size)})
         for slot in (False, True):
             yield Variant(_sums.flat_sum, dtype, {"SLOT": slot, **row_blocks(COLUMNS)})

@@ -139,10 +139,14 @@ def spread_sum(
 
 @triton.jit(do_not_specialize=["num_rows", "num_parts", "split", "K", "C", "stride", "head"])
 def sample_pairs(
-    ptr, nodes, slot, parts, g, h, out, num_rows, num_parts, split, K, C, stride, head,
-    ACC: tl.constexpr, BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
+    ptr, nodes, slot, parts, g, h, product, num_rows, num_parts, split, K, C, stride, head,
+    BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """out[e, k] = ⟨g[n(e) · stride + k · head ...], h[r, k]⟩ over all channels, for the edges out of each node."""
+    """product[e, k] = ⟨g[n(e) · stride + k · head ...], h[r, k]⟩ over all channels, for the edges out of each node.
+
+    It has the type of the sums, not that of g and h.
+    """
+    acc_type: tl.constexpr = product.dtype.element_ty
     row, first, last, _whole, _is_part, _part = rows_of(ptr, parts, num_rows, num_parts, split, BR)
     count = (last - first) * K
     for step in range(0, tl.max(count, axis=0), BE):
@@ -152,12 +156,12 @@ def sample_pairs(
         e = first[:, None] + (pair // K)[None, :]
         n = tl.load(nodes + e, mask=valid, other=0).to(tl.int64)
         at = tl.load(slot + e, mask=valid, other=0).to(tl.int64)
-        total = tl.full([BR, BE], 0.0, dtype=ACC)
+        total = tl.full([BR, BE], 0.0, dtype=acc_type)
         for block in range(0, C, BC):
             channel = block + tl.arange(0, BC)
             both = valid[:, :, None] & (channel < C)[None, None, :]
             theirs = tl.load(g + (n * stride + k * head)[:, :, None] + channel[None, None, :], mask=both, other=0.0)
             mine = ((row * K)[:, None] + k) * C
             mine = tl.load(h + mine[:, :, None] + channel[None, None, :], mask=both, other=0.0)
-            total += tl.sum(theirs.to(ACC) * mine.to(ACC), axis=2)
-        tl.store(out + at * K + k, total, mask=valid)
+            total += tl.sum(theirs.to(acc_type) * mine.to(acc_type), axis=2)
+        tl.store(product + at * K + k, total, mask=valid)
