@@ -10,13 +10,15 @@ import torch
 from mimogc.bench import gpu
 from mimogc.bench.layer import layers_for
 from mimogc.bench.workloads import Workload, molecules
+from mimogc.ops import _plain, _thresholds
 
 TINY = Workload("four molecules", lambda: molecules(4), 8, 1, 1)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_so():
-    command = [sys.executable, "-m", "mimogc", "bench", "--device", "cuda"]
+@pytest.mark.parametrize("device", ["cuda", "foo", "cuda:x"])
+def test_without_a_gpu_it_says_so(device):
+    command = [sys.executable, "-m", "mimogc", "bench", "--device", device]
     found = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert found.returncode == 2
     assert "--device: expected a GPU that torch can use" in found.stderr
@@ -37,6 +39,16 @@ def test_wrong_results_are_not_measured(monkeypatch):
     monkeypatch.setattr(gpu, "TOLERANCE", 0.0)
     with pytest.raises(AssertionError, match="the kernels differ from plain torch"):
         gpu.verify(TINY, torch.device("cpu"))
+
+
+def test_results_are_verified_some_edges_at_a_time(monkeypatch):
+    parts = []
+    in_parts = _plain._parts
+    monkeypatch.setattr(_plain, "_parts", lambda *given: parts.extend(in_parts(*given)) or in_parts(*given))
+    monkeypatch.setattr(_thresholds, "PLAIN_NUMBERS", 1)
+    gpu.verify(TINY, torch.device("cpu"))
+    assert len(parts) > 100
+    assert all(src.numel() == 1 for _, src, _ in parts)
 
 
 COUNTED = """

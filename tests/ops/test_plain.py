@@ -70,6 +70,20 @@ def test_any_number_at_a_time(name, numbers):
     assert gradgradcheck(lambda *given: in_parts(graph, *given), inputs, fast_mode=True)
 
 
+def test_a_large_graph_is_looked_at_once(monkeypatch):
+    """One that does not keep the ends of its edges computes them once for all parts."""
+    monkeypatch.setattr(_thresholds, "PLAIN_NUMBERS", K * C)
+    monkeypatch.setattr("mimogc.graph.KEPT_EDGES", EDGES - 1)
+    graph, looks = Graph.from_edge_index(random_edges(NODES, EDGES), NODES), []
+    monkeypatch.setattr(
+        torch,
+        "repeat_interleave",
+        lambda *given, f=torch.repeat_interleave, **more: looks.append(1) or f(*given, **more),
+    )
+    _plain.sum_heads(torch.ones(EDGES, K), torch.ones(NODES, K, C), graph, "sum")
+    assert len(looks) == 1
+
+
 class _Largest(TorchDispatchMode):
     """The largest number of elements of anything that torch makes."""
 

@@ -31,7 +31,10 @@ def run(say: Callable[[str], None], device: str) -> dict[str, Any]:
 
 def checked(device: str) -> torch.device:
     """The device, if it is a GPU that torch can use."""
-    where = torch.device(device)
+    try:
+        where = torch.device(device)
+    except RuntimeError:
+        where = torch.device("meta")  # torch knows no such device
     if where.type != "cuda" or not torch.cuda.is_available():
         raise ValueError(
             f"--device: expected a GPU that torch can use (cuda, for AMD's too), got {device!r} "
@@ -70,7 +73,7 @@ def verify(workload: Workload, device: torch.device) -> None:
     """Raise an AssertionError unless output and gradients are those of the specification in float64."""
     layer, graph, x, g = _prepared(workload, "LMGConv", device)
     found = _gradients(layer, graph, x, g)
-    with use_reference():
+    with use_reference(in_parts=True):  # on the largest graph the whole would need 27 GB
         wanted = _gradients(layer.cpu().double(), graph.to("cpu"), x.cpu().double(), g.cpu().double())
     for name, truth in wanted.items():
         error = float((found[name].cpu().double() - truth).abs().max() / truth.abs().max())

@@ -22,7 +22,7 @@ from mimogc.ops import _native, _plain
 _FLOATS = {torch.float32, torch.float64}  # of the C++ kernels
 _HALVES = {torch.bfloat16, torch.float16}
 _PLAIN_TENSORS = {Tensor, torch.nn.Parameter}  # a subclass may have no memory of its own
-_switched_off: ContextVar[bool] = ContextVar("switched_off", default=False)
+_instead: ContextVar[str] = ContextVar("instead", default="")  # of the kernels: "reference", or "parts" of it
 
 
 class Backend(Protocol):
@@ -81,12 +81,12 @@ def serving(value: Tensor, *others: Tensor | None) -> Backend | None:
     if (
         not plain(value, *others)
         or torch._C._len_torch_dispatch_stack()
-        or _switched_off.get()
+        or _instead.get() == "reference"
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
     ):
         return None
-    return _of(value.device.type, value.dtype)
+    return _plain if _instead.get() else _of(value.device.type, value.dtype)
 
 
 def serving_gradients(g: Tensor, *others: Tensor) -> Backend | None:
@@ -97,13 +97,16 @@ def serving_gradients(g: Tensor, *others: Tensor) -> Backend | None:
 
 
 @contextmanager
-def use_reference() -> Iterator[None]:
-    """Within this block (and this thread) the operators run in plain torch, for comparison."""
-    token = _switched_off.set(True)
+def use_reference(in_parts: bool = False) -> Iterator[None]:
+    """Within this block (and this thread) the operators run in plain torch, for comparison.
+
+    With `in_parts` some edges at a time, so that there is nothing of E·K·C numbers.
+    """
+    token = _instead.set("parts" if in_parts else "reference")
     try:
         yield
     finally:
-        _switched_off.reset(token)
+        _instead.reset(token)
 
 
 @cache
@@ -111,8 +114,8 @@ def _of(device: str, dtype: torch.dtype) -> Backend | None:
     wanted = wanted_backend()
     if wanted == "reference":
         return None
-    if wanted == "triton" and device == "cpu":
-        _check_interpreter()
+    if wanted == "triton":
+        _check_triton(device)
     if (device == "cuda" or wanted == "triton") and dtype in _FLOATS | _HALVES:
         kernels = _triton()
         if kernels is not None:
@@ -131,11 +134,11 @@ def _triton() -> Backend | None:
     return cast(Backend, kernels)
 
 
-def _check_interpreter() -> None:
-    """Refuse MIMOGC_BACKEND=triton on the CPU where Triton or its interpreter is missing."""
+def _check_triton(device: str) -> None:
+    """Refuse MIMOGC_BACKEND=triton where Triton is missing, and on the CPU where its interpreter is."""
     if _triton() is None:
         raise ValueError("MIMOGC_BACKEND: expected Triton to be installed for 'triton', and it cannot be imported")
-    if os.environ.get("TRITON_INTERPRET") != "1":
+    if device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
         raise ValueError(
             "MIMOGC_BACKEND: expected TRITON_INTERPRET=1 beside 'triton', which CPU tensors need "
             f"(Triton's interpreter), got {os.environ.get('TRITON_INTERPRET')!r}"

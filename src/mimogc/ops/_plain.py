@@ -19,9 +19,10 @@ def _parts(graph: Graph, *like: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Edges, their sources and their targets, so many at a time as `PLAIN_NUMBERS` of this shape allow."""
     numbers = max(1, like[0] * like[1])
     step = max(1, _thresholds.PLAIN_NUMBERS // numbers)
+    src, dst = graph.src, graph.dst  # once: a large graph does not keep them
     for first in range(0, graph.num_edges, step):
         part = slice(first, first + step)
-        yield part, graph.src[part], graph.dst[part]
+        yield part, src[part], dst[part]
 
 
 def _at(g: Tensor, nodes: Tensor, reduce: str) -> Tensor:
