@@ -10,11 +10,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from graphs import random_edges
+from graphs import INTERPRETED, random_edges
 from mimogc import Graph, ops
 from mimogc.nn import LMGConv
 
-pytestmark = pytest.mark.kernels
+kernels = pytest.mark.kernels
+# What is true of every kernel is tested with those of a GPU, too.
+any_kernels = pytest.mark.skipif(os.environ.get("MIMOGC_BACKEND") == "reference", reason="about kernels")
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def threads():
     torch.set_num_threads(before)
 
 
-def _step(seed=0, nodes=3000, edges=60_000, width=16):
+def _step(seed=0, nodes=60 if INTERPRETED else 3000, edges=600 if INTERPRETED else 60_000, width=16):
     torch.manual_seed(seed)
     layer = LMGConv(width, 24)
     x = torch.randn(nodes, width, requires_grad=True)
@@ -33,6 +35,7 @@ def _step(seed=0, nodes=3000, edges=60_000, width=16):
     return [x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
+@any_kernels
 @pytest.mark.parametrize("width", [16, 40])  # with torch's products and with those of the kernel
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_bitwise_repeatable_for_a_thread_count(threads, count, width):
@@ -43,6 +46,7 @@ def test_bitwise_repeatable_for_a_thread_count(threads, count, width):
             assert torch.equal(one, other)
 
 
+@kernels
 @pytest.mark.parametrize("width", [16, 40])
 def test_thread_counts_agree_up_to_rounding(threads, width):
     results = []
@@ -54,6 +58,7 @@ def test_thread_counts_agree_up_to_rounding(threads, width):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * float(one.abs().max()))
 
 
+@kernels
 def test_one_thread_enters_no_parallel_region():
     # A process that never had a second thread still has one after the kernels ran with one thread.
     code = """
@@ -89,6 +94,7 @@ class _Batches(torch.utils.data.Dataset):
             return self.layer(torch.randn(2000, 16), random_edges(2000, 40_000, index))
 
 
+@kernels
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_forked_workers_after_the_parent_used_threads(threads):
     threads(2)
@@ -100,6 +106,8 @@ def test_forked_workers_after_the_parent_used_threads(threads):
         torch.testing.assert_close(found, expected)
 
 
+@any_kernels
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter runs one kernel at a time")
 def test_concurrent_python_threads(threads):
     threads(2)
     graph = Graph.from_edge_index(random_edges(2000, 40_000), 2000)
@@ -122,6 +130,7 @@ def test_concurrent_python_threads(threads):
         assert torch.equal(one, other)
 
 
+@kernels
 def test_reference_is_one_environment_variable_away():
     code = "import mimogc.ops; print(mimogc.ops.backend())"
     for wanted in ("native", "reference"):
@@ -135,6 +144,7 @@ def test_reference_is_one_environment_variable_away():
     assert "MIMOGC_BACKEND: expected 'native', 'reference' or 'triton', got 'fast'" in found.stderr
 
 
+@kernels
 @pytest.mark.parametrize("capability", ["default", "avx2"])
 def test_every_instruction_set_level_this_processor_has(capability):
     # torch reports a lower capability on request, and the library follows it
@@ -163,7 +173,7 @@ print(mimogc._library.library().path)
     assert any(level in found.stdout for level in levels[capability])
 
 
-@pytest.mark.kernels
+@kernels
 def test_a_library_of_other_sources_is_not_used(tmp_path, monkeypatch):
     from mimogc import _library
 
@@ -235,6 +245,7 @@ print("alive")
 """
 
 
+@kernels
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the size of a process is read through /proc")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_memory_is_an_error_and_not_the_end(threads):

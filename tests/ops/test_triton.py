@@ -22,6 +22,7 @@ from mimogc.ops import (
     use_reference,
 )
 
+pytest.importorskip("triton", reason="Triton cannot be imported: the dev extra installs it on Linux only")
 if backend(torch.get_default_device()) != "triton":
     pytest.skip("runs with MIMOGC_BACKEND=triton and TRITON_INTERPRET=1, or on a GPU", allow_module_level=True)
 
@@ -139,6 +140,19 @@ def test_16_bits_are_summed_in_float32(name, dtype, monkeypatch):
         assert one.dtype == dtype
         error = float((one.double() - other).abs().max() / other.abs().max())
         assert error <= roundings * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_16_bits_and_more_channels_than_a_block(dtype):
+    """The gradients are then made in several steps, and what is between them is not rounded."""
+    graph = _with_hubs()
+    inputs = [torch.randn(shape).to(dtype) / 2 for shape in ((NODES, 3), (NODES, 3), (NODES, 3, 130), (EDGES, 3))]
+    inputs, found = _results("tanh", graph, dtype, inputs)
+    with use_reference():
+        wanted = _results("tanh", graph, dtype, [value.double() for value in inputs])[1]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        assert float((one.double() - other).abs().max() / other.abs().max()) <= torch.finfo(dtype).eps
 
 
 LAWS = ("assert_node_equivariant", "assert_edge_equivariant", "assert_operator", "assert_pairwise")
