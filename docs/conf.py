@@ -24,6 +24,7 @@ html_title = f"{project} {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+smartquotes_action = "qe"  # quotes and ellipses; `--option` keeps its hyphens
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]

@@ -32,4 +32,4 @@ for step in range(301):
     loss.backward()
     optimizer.step()
     if step % 100 == 0:
-        print(f"step {step:3d}: loss {loss.item():.3f}, of held-out nodes {error[held_out].mean().item():.3f}")
+        print(f"step {step:3d}: loss {loss.item():.3f} (of held-out nodes {error[held_out].mean().item():.3f})")
