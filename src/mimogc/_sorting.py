@@ -166,8 +166,8 @@ def unwrapped(edge_index: Tensor) -> Tensor:
 
 
 def is_transformed(value: Tensor) -> bool:
-    """Whether torch.func has wrapped it."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(value)
+    """Whether it belongs to a compiler, or torch.func has wrapped it."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(value)
 
 
 def sort_reference(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool) -> Arrays:

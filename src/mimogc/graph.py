@@ -216,7 +216,7 @@ class Graph:
         """A graph whose attributes come from these, kept while they stay the same."""
         values = self.edge_attr
         if values is not None and (values.requires_grad or is_transformed(values)):
-            return compute()  # what belongs to one backward pass is not kept
+            return compute()  # what belongs to one backward pass or program is not kept
         version = None if values is None or values.is_inference() else values._version
         return self._once((name, version), compute)
 

@@ -55,6 +55,14 @@ def test_no_graph_break_with(options):
     _assert_compiles(LMGConv(6, 8, **options), x, edge_index, *attributes)
 
 
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("name", ["gcn", "acm"])
+def test_no_graph_break_with_weights(name, ready):
+    x, edge_index, weight = torch.randn(20, 6), random_edges(20, 50), torch.rand(50)
+    graph = (Graph.from_edge_index(edge_index, 20, weight),) if ready else (edge_index, weight)
+    _assert_compiles(LMGConv(6, 8, coefficients=name), x, *graph)
+
+
 def test_gin_and_inductor():
     x, edge_index = torch.randn(20, 6), random_edges(20, 50)
     _assert_compiles(GINLayer(6, 8), x, edge_index)
