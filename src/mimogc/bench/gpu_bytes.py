@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,23 @@ from mimogc.ops import edge_softmax, pair_scores, propagate, propagate_tanh, use
 
 NODES, HEADS, CHANNELS = 32, 4, 64
 DEGREES = (5, 10)  # two graphs of the same nodes: the difference is what an edge costs
+
+
+class Published(NamedTuple):
+    """What the authors of fused kernels report, measured on GPUs: speed, not bytes."""
+
+    name: str
+    of: str
+    most: float
+    usual: float
+    said: str  # of both numbers
+    source: str
+
+
+PUBLISHED = (
+    Published("Turbo-GNN", "GATv2", 8.5, 2.0, "up to {} times as fast as others, {} in the median", "arXiv:2605.31500"),
+    Published("DF-GNN", "attention", 7.0, 2.16, "up to {} times DGL's kernels, {} in training", "PMLR 269:19, 2025"),
+)
 
 
 class Counter:
@@ -117,6 +134,7 @@ OPERATORS: dict[str, Operator] = {
     "pair_scores": (("h", "target", "att"), lambda graph, h, target, att: pair_scores(h, target, att, graph)),
     "edge_softmax": (("score",), lambda graph, score: edge_softmax(score, graph)),
 }
+GATV2 = ("pair_scores", "edge_softmax", "propagate")  # the kernels of a layer
 
 
 def _narrow(graph: Graph, s: Tensor, t: Tensor, x: Tensor) -> Tensor:
@@ -183,6 +201,21 @@ def table() -> Iterator[str]:
             yield _line(said, by_edge_and_node(partial(kernel_bytes, operator, backward=backward)), plain)
     narrow: Operator = ("s", "t", "x"), _narrow
     yield _line("propagate_tanh, narrow", by_edge_and_node(partial(kernel_bytes, narrow, backward=False)), None)
+    yield from _fused()
+
+
+def _fused() -> Iterator[str]:
+    """Lines: GATv2's forward pass by our kernels, and by one that reads the row of a source once per edge."""
+    ours = [by_edge_and_node(partial(kernel_bytes, OPERATORS[name], backward=False)) for name in GATV2]
+    yield _line("gatv2, our kernels", (sum(edge for edge, _ in ours), sum(node for _, node in ours)), None)
+    row, number = 4 * HEADS * CHANNELS, 4
+    # Per edge the source's row and number; per node that of the target, where its edges begin, and the output.
+    edge = np.array([row + number, 0, number], dtype=float)
+    node = np.array([row + number, 4 * CHANNELS, 2 * row + number + 4 * CHANNELS], dtype=float)
+    yield _line("gatv2, one fused kernel", (edge, node), None)
+    yield "published fused kernels, as their authors report; ours have not run on a GPU:"
+    for name, of, most, usual, said, source in PUBLISHED:
+        yield f"  {name:10s} {of:10s} {said.format(most, usual)}; {source}"
 
 
 def _line(name: str, moved: tuple[Any, Any], plain: tuple[Any, Any] | None) -> str:
