@@ -6,12 +6,14 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mimogc import __version__
-from mimogc.cli import run
+from mimogc.cli import run, tensorboard
+from mimogc.runs.run import Run, hparams
 from mimogc.studies import BUILT_IN
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -75,7 +77,7 @@ def test_dry_run_says_what_is_run_and_how_long_it_takes(capsys: pytest.CaptureFi
     _, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run", "--quick", "--momentum", "0.5")
     assert "each with steps=10 momentum=0.5 centred=False" in out
     assert "gaussian  sgd     plain momentum=0.5     2       0" in out
-    assert "computing time, one run after the other: unknown, nothing of this study is stored" in out
+    assert "computing time, one run after the other: unknown, nothing comparable of this study is stored" in out
     _, out, _ = mimogc(capsys, "reproduce", TINY, "--dry-run", "--quick", "--steps", "70")
     assert "each with steps=70" in out
     mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
@@ -233,8 +235,8 @@ def test_a_method_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "α_k(i,j) = tanh(v_kᵀ LeakyReLU" in out
     assert "IJCAI 2025" in out
     assert "heads" in out
-    assert "mimogc reproduce universality --methods lmgc " in out  # that study has the paper's names
-    assert "mimogc reproduce heterophilic --methods eq12 " in out
+    assert "mimogc reproduce universality --methods lmgc\n" in out  # that study has the paper's names
+    assert "mimogc reproduce heterophilic --methods eq12\n" in out
     assert mimogc(capsys, "methods", "LMGC")[0] == 0
     document = json.loads(mimogc(capsys, "methods", "mimogc", "--json")[1])
     assert document["studies"] == ["universality"]
@@ -295,6 +297,9 @@ def test_export_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["hparams.steps"] for row in rows} == {"10"}
     assert all(float(row["metrics.loss"]) > 0 for row in rows)
     code, out, err = mimogc(capsys, "export", *STORE, "--study", "nothing", "--output", "none.csv")
+    assert (code, out, Path("none.csv").exists()) == (2, "", False)
+    assert "unknown study 'nothing'" in err
+    code, out, err = mimogc(capsys, "export", *STORE, "--study", "zinc", "--output", "none.csv")
     assert (code, out, err) == (0, "", "wrote 0 rows to none.csv\n")
     for arguments, message in (
         (("--format", "xls"), "--format: expected one of csv, parquet, got 'xls'"),
@@ -322,9 +327,59 @@ def test_tensorboard_gets_live_and_final_curves(capsys: pytest.CaptureFixture[st
         found.Reload()
         for tag in found.Tags()["scalars"]:
             tags.setdefault(tag, []).append(found.Scalars(tag))
-    assert len(tags["live/loss"]) == 2  # batches
+    assert len(tags["live/loss"]) == 2  # runs, each with a line of its own
     assert len(tags["result/loss"]) == 2  # runs
-    assert tags["live/loss"][0][-1].step == 1000
+    assert tags["live/loss"][0][-1].step == 10  # steps of training
+
+
+def test_splits_that_are_trained_in_a_row_have_a_live_curve_each() -> None:
+    batch = tuple(Run("s", "texas", "lmgc", "residual", hparams(epochs=100), split, 0) for split in range(4))
+    places = [tensorboard._place(batch, fraction) for fraction in (0.025, 0.25, 0.275, 1.0)]
+    assert [step for _, step in places] == [10, 100, 10, 100]
+    assert [name.split(" split ")[1][0] for name, _ in places] == ["0", "0", "1", "3"]
+    as_one = (batch[0], replace(batch[0], seed=1))
+    assert [tensorboard._place(as_one, fraction)[1] for fraction in (0.25, 1.0)] == [250, 1000]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("reproduce", "heterophilic", "--methods", "nowhere:Cosine"), "there is no module 'nowhere'"),
+        (("methods", "nowhere:Cosine"), "there is no module 'nowhere'"),
+        (("methods", ":Cosine"), "expected package.module:NAME, got ':Cosine'"),
+        (("reproduce", "heterophilic", "--datasets", "npz:none.npz"), "there is no file none.npz"),
+        (("reproduce", "heterophilic", "--datasets", "npz:"), "expected npz:PATH"),
+        (("reproduce", "heterophilic", "--datasets", "npz:damaged.npz"), "damaged.npz: not a readable npz file"),
+        (("reproduce", "universality", "--tensorboard", "damaged.npz"), "expected a folder; damaged.npz is a file"),
+    ],
+)
+def test_what_is_ones_own_is_looked_at_before_a_store_is_made(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    Path("damaged.npz").write_bytes(b"PK nothing")
+    code, out, err = mimogc(capsys, *arguments)
+    assert (code, out, [path.name for path in Path().iterdir()]) == (2, "", ["damaged.npz"])
+    assert message in err
+
+
+def test_an_unknown_backend_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIMOGC_BACKEND", "foo")
+    code, _, err = mimogc(capsys, "reproduce", "universality", *STORE)
+    assert (code, "MIMOGC_BACKEND: expected native" in err) == (2, True)
+
+
+def test_an_empty_store_has_rough_times(capsys: pytest.CaptureFixture[str]) -> None:
+    for study in ("universality", "zinc12k", "zinc", "heterophilic"):
+        code, out, _ = mimogc(capsys, "reproduce", study, *STORE, "--dry-run")
+        assert code == 0
+        assert "roughly, from another machine" in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_full_disk_is_named(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    code, _, err = mimogc(capsys, "export", *STORE, "--format", kind, "--output", "/dev/full")
+    assert (code, "/dev/full" in err, "No space left" in err) == (1, True, True)
 
 
 def test_quick_runs_need_no_workers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

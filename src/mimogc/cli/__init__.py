@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from mimogc.cli.data import data
-from mimogc.cli.options import JsonOption, StoreOption, check_store
+from mimogc.cli.options import JsonOption, StoreOption, check_own_methods, check_store
 from mimogc.cli.reproduce import INTERRUPTED, SETTINGS, reproduce
-from mimogc.runs.options import UsageError
+from mimogc.runs.options import UsageError, known
 from mimogc.runs.store import DEFAULT as DEFAULT_STORE
 
 app = typer.Typer(
@@ -118,6 +118,8 @@ def methods(
     from mimogc import studies
     from mimogc.cli import describe, present
 
+    if name:
+        check_own_methods([name])
     loaded = [studies.load(study) for study in studies.BUILT_IN]
     if as_json:
         document = describe.method_document(name, loaded) if name else describe.methods_document(loaded)
@@ -144,6 +146,7 @@ def export(
 
     Columns: what a run is, hparams.NAME, metrics.NAME. In Python: mimogc.runs.store.Store(PATH).frame().
     """
+    from mimogc import studies
     from mimogc.runs import export as exporting
     from mimogc.runs.store import Store
 
@@ -153,6 +156,8 @@ def export(
         raise UsageError("--output: expected a file for parquet, got nothing")
     check_store(store, create=False)
     with Store(store) as results:
+        if study is not None:
+            known("study", study, dict.fromkeys([*studies.BUILT_IN, *(r.run.study for r in results.records())]))
         count = exporting.write(results, kind, output, study, curves)
     if output is not None:
         print(f"wrote {count:,} rows to {output}", file=sys.stderr)

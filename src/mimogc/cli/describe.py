@@ -10,15 +10,15 @@ from mimogc import methods as records
 from mimogc import studies
 from mimogc.cli.present import table
 from mimogc.methods import COEFFICIENTS, METHODS, Method
-from mimogc.runs.options import known
+from mimogc.runs.options import UsageError, known
 from mimogc.runs.study import KINDS, SEEDS, Study
 
 #: what the options of a method mean, see `mimogc.methods.OPTIONS`
 MEANINGS = {
     "heads": "K, how many computational graphs a layer sums over (4)",
-    "combine": "how the K graphs are put together: sum or mean",
+    "combine": "how the K graphs are put together: sum, mean or concat (sum)",
     "add_self_loops": "whether each node is a neighbour of itself (yes)",
-    "edge_dim": "size of edge features, which add to the score of an edge (none)",
+    "edge_dim": "size of edge features, which add to an edge's score (none)",
     "bias": "whether a layer adds a bias (yes)",
     "residual": "in a residual model the identity is a further graph",
     "graph": "the graph that a layer belongs to: it cannot be used on another one",
@@ -62,7 +62,7 @@ def method_document(name: str, loaded: Sequence[Study]) -> dict[str, Any]:
 def method(name: str, loaded: Sequence[Study]) -> None:
     """Print what a method is, its equation and reference, its options, and where it is used."""
     record = _record(name)
-    print(f"{record.label}: {record.about}")
+    print(_wrapped(f"{record.label}: {record.about}" if record.about else record.label))
     for title, text in (("Equation", record.equation), ("Reference", record.source)):
         if text:
             print(f"\n{title}\n" + _wrapped(text, "  "))
@@ -77,7 +77,7 @@ def method(name: str, loaded: Sequence[Study]) -> None:
     print("\nStudies")
     found = [one for one in loaded if _trains(one, record)]
     for one in found:
-        print(f"  mimogc reproduce {one.name} --methods {_in_study(one, record)}  ({one.title})")
+        print(f"  {one.title}\n    mimogc reproduce {one.name} --methods {_in_study(one, record)}")
     if not found:
         print("  none: no model for any graph can be made of it")
     elif _in_study(found[0], record) != name:
@@ -85,7 +85,12 @@ def method(name: str, loaded: Sequence[Study]) -> None:
 
 
 def _record(name: str) -> Method:
-    return records.method(name if ":" in name else known("method", name, METHODS))
+    if ":" not in name:
+        return METHODS[known("method", name, METHODS)]
+    try:
+        return records.method(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _trains(study: Study, record: Method) -> bool:
@@ -135,7 +140,9 @@ def study(study: Study) -> None:
     if _has_own(study, "datasets"):
         print(f"\n{NPZ}")
     print("\nEvery study has --quick --jobs --cluster --store --tensorboard --dry-run --json: mimogc reproduce --help")
-    example = [called, "--quick", "--methods", ",".join(study.usual.get("methods", study.methods)[-2:])]
+    example = [called, "--quick"]
+    kind = next((kind for kind in ("methods", "variants", "datasets") if len(getattr(study, kind)) > 1), "")
+    example += [f"--{kind}", ",".join(study.usual.get(kind, getattr(study, kind))[-2:])] if kind else []
     example += [word for option in study.options[:1] for word in option.typed(option.quick or option.default)]
     print(f"Example: mimogc reproduce {' '.join(example)}")
 
@@ -157,7 +164,7 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
-WIDTH, _INDENT = 110, 20
+WIDTH, _INDENT = 80, 20
 _OWN = {"methods": " or package.module:NAME", "datasets": " or npz:PATH", "variants": ""}
 #: what a file of one's own must have, for the help
 NPZ = (

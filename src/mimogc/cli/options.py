@@ -1,5 +1,10 @@
 """What the commands share: options, and how their values are read."""
 
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -38,3 +43,50 @@ def check_store(store: Path, create: bool) -> None:
         raise UsageError(f"--store: expected a file; {store} is a folder")
     if store != DEFAULT_STORE and not store.parent.is_dir():
         raise UsageError(f"--store: there is no folder {store.parent}")
+
+
+def check_own_methods(names: Iterable[str]) -> None:
+    """Refuse methods ``module:NAME`` whose module is nowhere, before torch is imported to load the others."""
+    for name in names:
+        module, colon, attribute = name.partition(":")
+        if not colon:
+            continue
+        if not module or not attribute:
+            raise UsageError(f"method: expected package.module:NAME, got {name!r}")
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        first = module.partition(".")[0]
+        if first not in sys.modules and find_spec(first) is None:
+            raise UsageError(f"method {name!r}: there is no module {first!r} in this folder or among what is installed")
+
+
+def check_own_datasets(names: Iterable[str]) -> None:
+    """Refuse datasets of one's own that are no ``npz:PATH`` of a file."""
+    for name in names:
+        kind, colon, path = name.partition(":")
+        if not colon:
+            continue
+        if kind != "npz" or not path:
+            raise UsageError(f"--datasets: expected npz:PATH for a file of your own, got {name!r}")
+        if not Path(path).expanduser().is_file():
+            raise UsageError(f"--datasets: there is no file {path} ({name})")
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Refuse what is no folder, or one that cannot be written to; it is made when something is written."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise UsageError(f"{option}: expected a folder; {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{option}: expected a folder to write to; {there} cannot be written to")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the machine that name no file, as that of a full disk, name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, f"{error.strerror}, writing", str(path)) from error

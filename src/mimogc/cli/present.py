@@ -17,7 +17,9 @@ from mimogc.runs.options import variant_title
 from mimogc.runs.run import Run, Scalar
 from mimogc.runs.selection import Cell
 from mimogc.runs.study import Options, Study, complete
-from mimogc.runs.times import duration, estimate
+from mimogc.runs.times import duration, expected
+
+UNSEEN = ("data", "start")  # what belongs to the identity of a run, and nobody has chosen
 
 
 def as_json(document: object) -> str:
@@ -48,6 +50,7 @@ def document(study: Study, store: Path, summary: Summary) -> dict[str, Any]:
             row |= {"metrics": record.outcome.metrics, "seconds": record.outcome.seconds}
             row |= {"error": record.error.partition("\n")[0]} if record.error else {}
         runs.append(row)
+    time = expected(study, summary.plan.todo, summary.stored)
     return {
         "study": study.name,
         "store": str(store),
@@ -55,7 +58,8 @@ def document(study: Study, store: Path, summary: Summary) -> dict[str, Any]:
         "stored_before": summary.stored_before,
         **{status: summary.count(status) for status in ("done", "diverged", "failed")},
         "missing": summary.plan.missing,
-        "missing_seconds": estimate(study, summary.plan.todo, summary.stored),
+        "missing_seconds": time.seconds,
+        "missing_seconds_are_rough": time.rough,
         "interrupted": summary.interrupted,
         "seconds": summary.seconds,
         "cells": [_cell(cell) for cell in _cells(study, summary)],
@@ -95,13 +99,14 @@ def _text(value: Any) -> str:
 def results(study: Study, summary: Summary) -> None:
     """Print the cells of the runs asked for: what differs between them in a table, what they share once, below."""
     cells = _cells(study, summary)
-    shared = set.intersection(*(set(cell.hparams) for cell in cells)) if len(cells) > 1 else set()
+    values = {id(cell): [pair for pair in cell.hparams if pair[0] not in UNSEEN] for cell in cells}
+    shared = set.intersection(*map(set, values.values())) if len(cells) > 1 else set()
     rows = []
     for cell in cells:
         spread = f" ± {cell.std:.2g}" if cell.count > 1 else ""
         row = {"dataset": cell.dataset, "variant": cell.title, "method": cell.method, "metric": cell.metric}
         row |= {"mean ± std": f"{cell.mean:.3g}{spread}", "repeats": f"{cell.count} of {cell.expected}"}
-        rows.append(row | {"selected": _pairs(pair for pair in cell.hparams if pair not in shared)})
+        rows.append(row | {"selected": _pairs(pair for pair in values[id(cell)] if pair not in shared)})
     alike = [name for name in ("dataset", "variant", "metric", "repeats") if len({row[name] for row in rows}) == 1]
     alike = alike if len(rows) > 1 else []
     unseen = {*alike, *([] if any(row["selected"] for row in rows) else ["selected"])}
@@ -136,9 +141,9 @@ def plan(study: Study, options: Options, summary: Summary) -> None:
     runs, batches = len(summary.plan.runs), len(summary.plan.batches)
     print(f"{runs} runs, {summary.stored_before} of them stored; to do: {len(missing)}, batches: {batches}")
     if missing:
-        seconds = estimate(study, missing, summary.stored)
-        known = "unknown, nothing of this study is stored" if seconds is None else f"about {duration(seconds)}"
-        print(f"computing time, one run after the other: {known}")
+        time = expected(study, missing, summary.stored)
+        why = ", nothing comparable of this study is stored" if time.seconds is None else ""
+        print(f"computing time, one run after the other: {time}{why}")
 
 
 def conclusion(console: Console, summary: Summary, store: Path) -> None:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from mimogc.runs.driver import Plan
 from mimogc.runs.engine import Batch
 from mimogc.runs.run import Record
-from mimogc.runs.times import duration
+from mimogc.runs.times import about, duration
 
 LIVE_SECONDS, PLAIN_SECONDS = 0.1, 5.0  # between two updates
 
@@ -87,7 +87,7 @@ class Display:
         left = ""
         if not last and fraction - before > 0.01:
             seconds = (now - since) * (1 - fraction) / (fraction - before)
-            left = f"about {duration(max(1, seconds))} left"
+            left = f"{about(max(1, seconds))} left"
         runs = f"{self.done}/{self.total} runs"
         if self.console.is_terminal:
             text = escape(self.current)

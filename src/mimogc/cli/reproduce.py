@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mimogc.cli.options import JsonOption, StoreOption, check_store, names, number
+from mimogc.cli.options import (
+    JsonOption,
+    StoreOption,
+    check_folder,
+    check_own_datasets,
+    check_own_methods,
+    check_store,
+    names,
+    naming,
+    number,
+)
 from mimogc.runs.options import UsageError, parse
 from mimogc.runs.store import DEFAULT as DEFAULT_STORE
 
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
     from mimogc.runs.study import Options, Study
 
 INTERRUPTED = 130
+BACKENDS = ("native", "reference", "triton")  # of MIMOGC_BACKEND
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 _LIST = "LIST"
 _OWN = "A dataset of your own is npz:PATH."
@@ -76,7 +87,15 @@ def reproduce(
         raise UsageError("--jobs is for this machine and --cluster for another; give one of them")
     if ranks.size() > 1 and (jobs > 1 or cluster):
         raise UsageError("torchrun is for one run on many processes, --jobs and --cluster for many runs; use one")
+    if "MIMOGC_BACKEND" in os.environ:
+        _check_backend()
     loaded = studies.load(study)
+    if "method" in loaded.own_names:
+        check_own_methods(names("--methods", methods))
+    if "dataset" in loaded.own_names:
+        check_own_datasets(names("--datasets", datasets))
+    if tensorboard is not None:
+        check_folder("--tensorboard", tensorboard)
     common = [option for parameter in context.command.params for option in parameter.opts]
     options = Options(
         methods=names("--methods", methods),
@@ -89,9 +108,8 @@ def reproduce(
         extras=tuple(parse(loaded.options, context.args, common).items()),
     )
     complete(loaded, options)  # what is wrong is said before a file is made
+    _read_own(options)
     check_store(store, create=not dry_run)
-    if "MIMOGC_BACKEND" in os.environ:
-        _check_backend()
     if dry_run:
         return _dry_run(loaded, options, store, as_json)
     return _reproduce(loaded, options, store, jobs, cluster, tensorboard, as_json)
@@ -108,7 +126,23 @@ def _help(context: typer.Context, study: str) -> int:
     return 0
 
 
+def _read_own(options: "Options") -> None:
+    """Refuse files of one's own that cannot be used."""
+    if own := [name for name in options.datasets if ":" in name]:
+        from mimogc.data import DataError, load_nodes
+
+        try:
+            for name in own:
+                load_nodes(name)
+        except DataError as error:
+            raise UsageError(f"--datasets: {error}") from error
+
+
 def _check_backend() -> None:
+    if (value := os.environ["MIMOGC_BACKEND"]) not in BACKENDS:
+        raise UsageError(f"MIMOGC_BACKEND: expected {', '.join(BACKENDS)} or nothing, got {value!r}")
+    if value != "triton":
+        return
     from mimogc.ops import backend
 
     try:
@@ -140,7 +174,7 @@ def _reproduce(
     if before is not signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on the driver ends in good order
     # Ray and studies may print; stdout is for the result alone.
-    with redirect_stdout(sys.stderr), ExitStack() as stack:
+    with redirect_stdout(sys.stderr), naming(store), ExitStack() as stack:
         display = stack.enter_context(Display(console, study.title))
         watchers: list[driver.Watcher] = [display]
         if tensorboard is not None:

@@ -64,6 +64,15 @@ def frame(found: list[Row]) -> "pandas.DataFrame":
 def write(store: "Store", kind: str, output: Path | None, study: str | None, curves: bool) -> int:
     """Write a table of the store's runs into a file, or as CSV to stdout; returns how many rows there are."""
     found = rows(store.records(study), curves)
+    try:
+        return _write(found, kind, output)
+    except OSError as error:  # which does not name the file where the disk is full
+        if output is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(output)) from error
+
+
+def _write(found: list[Row], kind: str, output: Path | None) -> int:
     if kind == "parquet":
         assert output is not None
         table = frame(found)

@@ -1,15 +1,42 @@
-"""How long things take: in words, and estimated from what is stored."""
+"""How long things take: in words, and estimated from what is stored, else roughly from what another machine took."""
 
 import math
 import statistics
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mimogc.runs.run import Record, Run
 from mimogc.runs.selection import extent
 
 if TYPE_CHECKING:
     from mimogc.runs.study import Study
+
+COMPARABLE = 20  # a run says nothing of one that is more than so many times as large: its fixed costs would be scaled
+# Seconds per unit of extent on another machine, from docs/performance.md and docs/results: of a study and a dataset,
+# by method where they differ. The unit is a step, an epoch, or a molecule in an epoch.
+_MOLECULE = {"gatv2": 6e-4, "gin": 4e-4, "lmgc": 2e-4, "eq12": 2e-4, "": 5e-4}
+ROUGH: dict[tuple[str, str], dict[str, float]] = {
+    ("universality", ""): {"": 6e-5},
+    ("zinc12k", ""): _MOLECULE,
+    ("zinc", ""): _MOLECULE,
+    ("heterophilic", ""): {"": 0.006},
+    ("heterophilic", "film"): {"": 0.03},
+    ("heterophilic", "chameleon"): {"": 0.03},
+    ("heterophilic", "squirrel"): {"": 0.1},
+    ("heterophilic", "minesweeper"): {"": 0.1},
+}
+
+
+class Expected(NamedTuple):
+    """How long runs take one after the other; None where it cannot be said."""
+
+    seconds: float | None
+    rough: bool  #: whether some of it is from another machine
+
+    def __str__(self) -> str:
+        if self.seconds is None:
+            return "unknown"
+        return f"{about(self.seconds)}{', roughly, from another machine' if self.rough else ''}"
 
 
 def duration(seconds: float) -> str:
@@ -23,21 +50,53 @@ def duration(seconds: float) -> str:
     return f"{rest} s" if rest else "less than a second"
 
 
-def estimate(study: "Study", runs: Iterable[Run], records: Iterable[Record]) -> float | None:
-    """The seconds that ``runs`` of a study take one after the other, from those of ``records``; None without any.
+def about(seconds: float) -> str:
+    """``about 3 min 20 s``, or ``less than a second``."""
+    return duration(seconds) if round(seconds) < 1 else f"about {duration(seconds)}"
 
-    Each is held against what is most alike of the records, with as many seconds per epoch, step or molecule: those
-    of its dataset, method and variant, else of its dataset, else all.
+
+def estimate(study: "Study", runs: Iterable[Run], records: Iterable[Record]) -> float | None:
+    """The seconds that ``runs`` of a study take on this machine, from those of ``records``; None where some lack."""
+    found = expected(study, runs, records)
+    return None if found.rough else found.seconds
+
+
+def expected(study: "Study", runs: Iterable[Run], records: Iterable[Record]) -> Expected:
+    """The time that ``runs`` of a study take one after the other, from that of ``records``, else roughly.
+
+    Each is held against what is most alike of the records that are not far smaller, with as many seconds per epoch,
+    step or molecule: those of its dataset, method and variant, else of its dataset, else all.
     """
-    rates: dict[tuple[str, ...], list[float]] = {}
+    rates: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for record in records:
         if record.status == "done":
+            size = _size(study, record.run)
             for like in _alike(record.run):
-                rates.setdefault(like, []).append(record.outcome.seconds / _size(study, record.run))
-    if not rates:
-        return None
-    means = {like: statistics.fmean(rate) for like, rate in rates.items()}
-    return math.fsum(next(means[like] for like in _alike(run) if like in means) * _size(study, run) for run in runs)
+                rates.setdefault(like, []).append((size, record.outcome.seconds / size))
+    known: dict[tuple[object, ...], tuple[float, bool] | None] = {}
+    total, rough = [], False
+    for run in runs:
+        key = (*_alike(run)[0], _size(study, run))
+        if key not in known:
+            known[key] = _seconds(study, run, rates)
+        if (one := known[key]) is None:
+            return Expected(None, False)
+        total.append(one[0])
+        rough |= one[1]
+    return Expected(math.fsum(total), rough)
+
+
+def _seconds(
+    study: "Study", run: Run, rates: dict[tuple[str, ...], list[tuple[float, float]]]
+) -> tuple[float, bool] | None:
+    """Of one run, and whether that is rough."""
+    size = _size(study, run)
+    for like in _alike(run):
+        comparable = [rate for extent, rate in rates.get(like, ()) if extent * COMPARABLE >= size]
+        if comparable:
+            return statistics.fmean(comparable) * size, False
+    table = ROUGH.get((study.name, run.dataset)) or ROUGH.get((study.name, ""))
+    return None if table is None else (table.get(run.method, table[""]) * size, True)
 
 
 def _alike(run: Run) -> tuple[tuple[str, ...], ...]:
