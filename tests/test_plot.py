@@ -80,3 +80,15 @@ def test_training_curves_are_those_of_the_records() -> None:
     assert [list(line.get_ydata()) for line in axes.lines] == [[3, 2], [2.5, 1.5], [1]]
     assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color() == "#000000"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["lmgc", "gcn"]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_training_curves_of_scores_are_linear_and_unknown_ones_refused() -> None:
+    runs = [record("lmgc", {"epoch": [1, 2], "val_accuracy": [0.0, 50.0]})]
+    axes = plot.training_curves(runs, "val_accuracy")
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
+    assert list(axes.lines[0].get_ydata()) == [0.0, 50.0]
+    with pytest.raises(ValueError, match=r"metric: expected a curve that the runs have \(val_accuracy\), got 'foo'"):
+        plot.training_curves(runs, "foo")
+    with pytest.raises(ValueError, match=r"by: expected one of method, .*, got 'colour'"):
+        plot.training_curves(runs, "val_accuracy", by="colour")

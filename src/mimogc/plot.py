@@ -29,6 +29,8 @@ DIVERGING = "RdBu_r"  # red and blue of equal lightness steps can be told apart 
 FLOOR = 1e-16  # below it distances are rounding
 CYCLE: tuple[Color, ...] = (ACCENT, BLUE, "#d97706", "#2f855a", "#7b4ea3", FAINT, "#0f766e", INK)
 AXES = ("epoch", "step")  # names of curves that count
+GROUPS = ("method", "dataset", "variant", "seed", "split", "study")  # of a run, that can give a colour
+ERRORS = ("loss", "mse", "mae", "error", "distance")  # words in the names of curves that are seen on a logarithmic axis
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -233,15 +235,22 @@ def training_curves(
     by: str = "method",
     colors: Mapping[str, Color] | None = None,
 ) -> Axes:
-    """A metric over the epochs or steps of stored runs, a line for each run, on logarithmic axes.
+    """A metric over the epochs or steps of stored runs, a line for each run; of errors on logarithmic axes.
 
     Args:
         records: such as ``Store(path).records("zinc12k")``; those without the curve are left out.
         metric: the name of the curve, such as ``"val_mae"``.
         ax: axes to draw on.
-        by: what of a run gives the colour: "method", "dataset", "variant" or "seed".
+        by: what of a run gives the colour: "method", "dataset", "variant", "seed" or "split".
         colors: of each.
     """
+    records = list(records)
+    if by not in GROUPS:
+        raise ValueError(f"by: expected one of {', '.join(GROUPS)}, got {by!r}")
+    known = sorted({name for record in records for name in record.outcome.curves} - set(AXES))
+    if records and metric not in known:
+        raise ValueError(f"metric: expected a curve that the runs have ({', '.join(known) or 'none'}), got {metric!r}")
+    logarithmic = any(word in metric for word in ERRORS)
     axes, seen = _axes(ax), dict[str, Color]()
     for record in records:
         found = record.outcome.curves
@@ -249,13 +258,17 @@ def training_curves(
         if metric not in found:
             continue
         series = str(getattr(record.run, by))
-        x, y = visible(found[over] if over else range(len(found[metric])), found[metric])
+        x: Sequence[float] | range = found[over] if over else range(len(found[metric]))
+        y: Sequence[float] = found[metric]
+        if logarithmic:
+            x, y = visible(x, y)
         color = (colors or {}).get(series) or seen.get(series) or CYCLE[len(seen) % len(CYCLE)]
         axes.plot(x, y, color=color, linewidth=1.2, alpha=0.85, label=None if series in seen else series)
         seen[series] = color
         axes.set_xlabel(over)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     if ax is None:
         axes.set_ylabel(metric.replace("_", " "))
         axes.legend(frameon=False)

@@ -138,3 +138,25 @@ def test_every_entry_is_complete() -> None:
         assert entry.citation
         assert entry.files
         assert entry.metric == ("mae" if entry.graphs > 1 else "roc_auc" if entry.classes == 2 else "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("node_labels", np.array([0, 0.7, 1]), "node_labels: expected whole numbers, got 0.7"),
+        ("node_labels", np.array(["a", "b", "c"]), "node_labels: expected whole numbers, got type <U1"),
+        ("node_labels", np.array([0, 2, 2]), "node_labels: expected classes 0, 1, … without gaps, got 0, 2"),
+        ("edges", np.array([[0.5, 1.0]]), "edges: expected whole numbers, got 0.5"),
+        ("node_features", np.array([[np.nan]] * 3), "node_features: expected finite numbers, got nan"),
+        ("train_masks", np.array([[0, 1, 2]]), r"train_masks: expected yes or no \(bool\), got 2"),
+    ],
+)
+def test_numbers_that_would_be_cut_off_are_refused(tmp_path: Path, key: str, value: object, message: str) -> None:
+    masks = {f"{part}_masks": np.eye(3, dtype=bool)[[row]] for row, part in enumerate(("train", "val", "test"))}
+    arrays = {"node_features": np.eye(3), "node_labels": np.arange(3), "edges": np.array([[0, 1], [1, 2]]), **masks}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    sizes = "3 nodes, 4 edges, 3 features, 3 classes, 1 splits, accuracy"
+    assert repr(load_npz(tmp_path / "mine.npz", "mine")) == f"NodeDataset(mine: {sizes})"
+    np.savez(tmp_path / "mine.npz", **{**arrays, key: value})
+    with pytest.raises(DataError, match=message):
+        load_npz(tmp_path / "mine.npz")

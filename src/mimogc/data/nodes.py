@@ -24,7 +24,7 @@ _TENSORS = ("edge_index", "y", "train_mask", "val_mask", "test_mask")
 _ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NodeDataset:
     """One graph whose nodes are to be classified, with its splits."""
 
@@ -36,6 +36,10 @@ class NodeDataset:
     val_mask: Tensor  #: [N, S] bool
     test_mask: Tensor  #: [N, S] bool
     metric: Metric
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_nodes:,} nodes, {self.edge_index.size(1):,} edges, {self.num_features:,} features"
+        return f"NodeDataset({self.name}: {sizes}, {self.num_classes} classes, {self.num_splits} splits, {self.metric})"
 
     @property
     def num_nodes(self) -> int:
@@ -145,7 +149,9 @@ def load_npz(path: Path | str, name: str | None = None) -> NodeDataset:
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; npz:PATH names an npz file with {', '.join(_ARRAYS)}") from error
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, AttributeError) as error:
-        raise DataError(f"{path}: not a readable npz file ({error}); it may be truncated, fetch it again") from error
+        reason = "it holds Python objects, or is no npz file" if "pickle" in str(error) else str(error)
+        raise DataError(f"{path}: not a readable npz file ({reason}); it may be truncated, fetch it again") from error
+    _check_numbers(path, arrays)
     _check_shapes(path, arrays)
     x = torch.from_numpy(arrays["node_features"]).float()
     edges = torch.from_numpy(arrays["edges"]).long().t().contiguous()
@@ -153,6 +159,21 @@ def load_npz(path: Path | str, name: str | None = None) -> NodeDataset:
     labels = torch.from_numpy(arrays["node_labels"]).long()
     masks = {key.removesuffix("s"): torch.from_numpy(arrays[key]).bool().t().contiguous() for key in _ARRAYS[3:]}
     return _node_dataset(name or f"npz:{path}", x=x, y=labels, edge_index=edges, **masks)
+
+
+def _check_numbers(path: Path, arrays: dict[str, Array]) -> None:
+    """Refuse what would be cut off or misread when it becomes a tensor."""
+    whole = ("node_labels", "edges")
+    for key, array in arrays.items():
+        expected = "whole numbers" if key in whole else "numbers" if key == "node_features" else "yes or no (bool)"
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"{path}: {key}: expected {expected}, got type {array.dtype}")
+        if array.dtype.kind == "f" and key in whole and (odd := array[array != np.floor(array)]).size:
+            raise DataError(f"{path}: {key}: expected {expected}, got {odd.flat[0]:g}")
+        if expected.startswith("yes") and array.dtype != bool and (odd := array[(array != 0) & (array != 1)]).size:
+            raise DataError(f"{path}: {key}: expected {expected}, got {odd.flat[0]:g}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise DataError(f"{path}: {key}: expected finite {expected}, got {array[~np.isfinite(array)].flat[0]}")
 
 
 def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
@@ -171,3 +192,7 @@ def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
         raise DataError(f"{path}: edges: expected nodes 0 to {n - 1}, got {int(edges.min())} to {int(edges.max())}")
     if int(labels.min()) < 0:
         raise DataError(f"{path}: node_labels: expected classes from 0, got {int(labels.min())}")
+    classes = np.unique(labels).astype(int).tolist()
+    if classes[-1] != len(classes) - 1:
+        got = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+        raise DataError(f"{path}: node_labels: expected classes 0, 1, … without gaps, got {got}")
