@@ -95,7 +95,8 @@ def controls(COMPONENT, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NO
     wide = {"full_width": True}
     valued = {"show_value": True, "full_width": True}
     late = {"debounce": True, **valued}
-    picked_graph = "your own" if own_key else GRAPHS[first.graph]
+    on_tour = bool(step()[0])  # whose steps are about graphs of their own
+    picked_graph = "your own" if own_key and not on_tour else GRAPHS[first.graph]
     ui = mo.ui.dictionary(
         {
             "graph": mo.ui.dropdown(graphs, picked_graph, label="Graph", **wide),

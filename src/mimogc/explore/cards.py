@@ -2,6 +2,7 @@
 
 import functools
 import html
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -109,7 +110,8 @@ def spectrum(choice: Choice, component: float) -> str:
     facts = _numbers(nodes=("nodes", str(graph.num_nodes)), edges=(edges, f"{links:,}"))
     if choice.graph in DATASETS:
         listed = f"{info(choice.graph).edges:,.0f}"
-        facts += f'<p class="note" id="counted">{TEXTS["counted"][0].format(listed=listed, links=f"{links:,}")}</p>'
+        counted = TEXTS["counted"][0].format(listed=listed, links=f"{links:,}")
+        facts += f'<p class="note" id="counted">{_prose(counted)}</p>'
     try:
         basis = views.spectrum(choice)
     except NotShownError as reason:
@@ -205,4 +207,9 @@ def _image(source: str, description: str) -> str:
 
 
 def _note(card: str, **fields: str) -> str:
-    return f'<p class="note">{TEXTS[card][1].format(**fields)}</p>'
+    return f'<p class="note">{_prose(TEXTS[card][1].format(**fields))}</p>'
+
+
+def _prose(text: str) -> str:
+    """A text of ours: what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import zipfile
+import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from mimogc.graph import Graph
 
 PREFIX = "own:"  # of the names of such graphs
-MAX_BYTES, MAX_NODES, MAX_EDGES = 1_000_000, 500, 20_000
+MAX_BYTES, MAX_NODES, MAX_EDGES = 1_000_000, 300, 3_000  # a redraw stays under a second
 _graphs: "dict[str, Graph]" = {}
 
 
@@ -34,7 +35,7 @@ def remember(name: str, content: bytes) -> str:
 
     if len(content) > MAX_BYTES:
         raise FileError(f"{name}: expected at most {MAX_BYTES:,} bytes, got {len(content):,}")
-    edges = _from_npz(name, content) if name.endswith(".npz") else _from_text(name, content)
+    edges = _from_npz(name, content) if name.lower().endswith(".npz") else _from_text(name, content)
     if not len(edges) or len(edges) > MAX_EDGES:
         raise FileError(f"{name}: expected 1 to {MAX_EDGES:,} edges, got {len(edges):,}")
     low, nodes = int(edges.min()), int(edges.max()) + 1
@@ -59,8 +60,8 @@ def _from_npz(name: str, content: bytes) -> NDArray[np.int64]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {key: file[key] for key in ("edges", "edge_index") if key in file.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
-        raise FileError(f"{name}: not a readable npz file ({error})") from error
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError, zlib.error) as error:
+        raise FileError(f"{name}: not a readable npz file; it may be damaged, or of another kind") from error
     found = arrays.get("edges", arrays["edge_index"].T if "edge_index" in arrays else None)
     if found is None or found.ndim != 2 or found.shape[1] != 2 or not np.issubdtype(found.dtype, np.integer):
         raise FileError(f"{name}: expected whole numbers edges [E, 2] or edge_index [2, E]")
