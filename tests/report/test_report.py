@@ -18,6 +18,7 @@ from stored_results import ENVIRONMENT, MEANS, full_table, node_record, record
 from mimogc import studies
 from mimogc.cli import run as command_line
 from mimogc.report import published, write_report
+from mimogc.report.names import label
 from mimogc.report.specs import HETEROPHILIC, TABLES, UNIVERSALITY, ZINC, ZINC12K
 from mimogc.report.tables import fill
 from mimogc.runs.driver import make_plan
@@ -132,7 +133,17 @@ def test_what_all_values_lack_is_said_once(make_store: MakeStore, tmp_path: Path
     assert html.count("1 of 3 repeats, 2,000 of 40,000 steps") == 1
     assert (tmp_path / "universality.md").read_text().count("2,000 of 40,000 steps") == 1
     mixed = [record("gin", "n64", 0.5, seed) for seed in range(3)]
-    assert table([*quick, *mixed]).common_remark == ""
+    both = table([*quick, *mixed])
+    assert both.common_remark == ""
+    assert both.standing.endswith("2,000 of 40,000 steps; where it is otherwise, the cell says so.")
+    remarks = {row.method: both.remark(row.entries[0]) for row in both.rows if row.entries[0].ours}
+    assert remarks == {"ACM": "", "LMGC": "", "GIN": "complete"}
+
+
+def test_files_of_one_name_are_told_apart() -> None:
+    names = ["npz:/data/one/mine.npz", "npz:/data/two/mine.npz", "npz:other.npz"]
+    assert [label(name, names) for name in names] == ["one/mine", "two/mine", "other"]
+    assert label(names[0]) == "mine"
 
 
 def test_an_empty_table_is_filled_by_one_command_and_gaps_by_few() -> None:
@@ -267,7 +278,9 @@ def test_a_value_that_is_usual_under_another_name_is_not_missing() -> None:
 def test_the_time_that_filling_takes_is_said(make_store: MakeStore, tmp_path: Path) -> None:
     quick = [record("acm", "n64", 0.5, steps=2_000)]  # 2 s: 40 s for each of 6 × 3 × 3 × 3 full runs
     assert fill(UNIVERSALITY, STUDY, STUDY.aggregate(quick), [], {STUDY.name: quick}).time == "about 1 h 48 min"
-    assert table([]).time == "an unknown time"
+    assert table([]).time == "about 6 min 29 s (roughly, from another machine)"
+    tiny = [record("acm", "n64", 0.5, steps=10)]  # too small to be scaled to 40,000 steps
+    assert "from another machine" in fill(UNIVERSALITY, STUDY, STUDY.aggregate(tiny), [], {STUDY.name: tiny}).time
     html = write_report(make_store(quick), tmp_path / "report", everything=True).read_text()
     assert "To fill the table, about 1 h 48 min of computing" in html
     html = write_report(tmp_path / "runs.db", tmp_path / "report").read_text()
@@ -320,8 +333,9 @@ def test_a_section_has_both_directions_and_what_is_complete_where(make_store: Ma
     write_report(store, tmp_path / "report")
     text = (tmp_path / "report" / "mixed.md").read_text()
     assert "lower is better, but higher in labels, plain, accuracy" in text
-    assert "<br><small>1 of 3 repeats, 40 of 100 steps</small></td><td>7.000<br><small>1 of 3 repeats, 40 of 50" in text
-    assert "<th>adam</th><td><u>0.500</u><br><small>1 of 3 repeats, 40 of 100 steps</small></td><td>–</td>" in text
+    assert "values are of 1 of 3 repeats, 40 of 100 steps; where it is otherwise, the cell says so." in text
+    assert "</td><td>7.000<br><small>1 of 3 repeats, 40 of 50" in text
+    assert "<th>adam</th><td><u>0.500</u></td><td>–</td>" in text
 
 
 def test_an_unknown_method_in_the_store_is_shown(make_store: MakeStore, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def paired(records: Sequence[Record]) -> list[SideTable]:
         f"the splits, in percentage points. Bold: more than {CLEAR:.0f} standard errors from zero. The splits of a "
         "dataset share most of their nodes, so that the true uncertainty is larger than the standard error says."
     )
-    return [SideTable("LMGC against the others", caption, tuple(map(label, datasets)), rows)]
+    return [SideTable("LMGC against the others", caption, tuple(label(name, datasets) for name in datasets), rows)]
 
 
 def findings(records: Sequence[Record]) -> list[str]:
@@ -98,8 +98,9 @@ def _shown(gap: Difference | None) -> tuple[str, bool]:
 
 def _named(gaps: Sequence[Difference]) -> str:
     by_method: dict[str, list[str]] = {}
+    datasets = {gap.dataset for gap in gaps}
     for gap in gaps:
-        by_method.setdefault(gap.against, []).append(label(gap.dataset))
+        by_method.setdefault(gap.against, []).append(label(gap.dataset, datasets))
     return "; ".join(f"{label(method)} on {', '.join(names)}" for method, names in by_method.items()) or "none"
 
 

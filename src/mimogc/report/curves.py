@@ -42,7 +42,8 @@ def universality(study: Study, selected: Sequence[Record]) -> list[Figure]:
 def by_dataset(study: Study, selected: Sequence[Record]) -> list[Figure]:
     """For each dataset the training loss over the epochs on the first split, one line per repeat."""
     first = [record for record in selected if record.run.split == 0]
-    return loss_curves(_panels(first, lambda run: label(run.dataset)), "loss", "training loss")
+    datasets = {record.run.dataset for record in first}
+    return loss_curves(_panels(first, lambda run: label(run.dataset, datasets)), "loss", "training loss")
 
 
 def by_variant(study: Study, selected: Sequence[Record]) -> list[Figure]:

@@ -9,11 +9,21 @@ NODES = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel", "mine
 DATASETS = {**{name: name.capitalize() for name in NODES}, "zinc": "ZINC", "zinc12k": "ZINC12k"}
 
 
-def label(name: str) -> str:
-    """Of a dataset or a method; the name itself where neither is known."""
+def label(name: str, among: Iterable[str] = ()) -> str:
+    """Of a dataset or a method; the name itself where neither is known.
+
+    A file of one's own is called by its stem and, where another one ``among`` them has the same, by its folders too.
+    """
     if name.startswith("npz:"):
-        return name.rpartition("/")[2].removeprefix("npz:").removesuffix(".npz")
+        others = [_parts(other) for other in set(among) - {name} if other.startswith("npz:")]
+        own = _parts(name)
+        count = next((n for n in range(1, len(own)) if all(own[-n:] != other[-n:] for other in others)), len(own))
+        return "/".join(own[-count:])
     return DATASETS.get(name) or methods.label(name)
+
+
+def _parts(name: str) -> list[str]:
+    return name.removeprefix("npz:").removesuffix(".npz").split("/")
 
 
 def in_order(found: Iterable[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from mimogc.runs.options import UsageError
 from mimogc.runs.run import HParams, Record, hparams
 from mimogc.runs.selection import Cell, place
 from mimogc.runs.study import Options, Study, arguments
-from mimogc.runs.times import duration, estimate
+from mimogc.runs.times import about, duration, expected
 
 RANKS = ("best", "second")
 WIDEST = 7  # columns side by side on the site
@@ -76,6 +76,22 @@ class FilledTable:
         """What all values that are there lack, as after --quick; empty where they differ."""
         remarks = {entry.remark for row in self.rows for entry in row.entries if entry.ours}
         return remarks.pop() if len(remarks) == 1 else ""
+
+    @property
+    def usual_remark(self) -> str:
+        """What more than half of the values lack; empty where they differ more."""
+        remarks = [entry.remark for row in self.rows for entry in row.entries if entry.ours]
+        return next((remark for remark in set(remarks) if 2 * remarks.count(remark) > len(remarks)), "")
+
+    @property
+    def standing(self) -> str:
+        """What the values lack, in a sentence that stands above them; empty where most of them lack nothing."""
+        but = "" if self.common_remark else "; where it is otherwise, the cell says so"
+        return f"A first look: {'all ' * (not but)}values are of {self.usual_remark}{but}." * bool(self.usual_remark)
+
+    def remark(self, entry: Entry) -> str:
+        """What a cell has to say of its own standing."""
+        return "" if entry.remark == self.usual_remark else entry.remark or "complete"
 
     @property
     def total(self) -> int:
@@ -151,18 +167,19 @@ def _key(place: Cell | Column) -> tuple[object, ...]:
     return place.dataset, place.variant, place.options, place.metric
 
 
-def _further_columns(spec: TableSpec, cells: Iterable[Cell]) -> list[Column]:
+def _further_columns(spec: TableSpec, cells: Sequence[Cell]) -> list[Column]:
     """Columns for results that the table has no place for, such as another dataset or another value of an option."""
     known = {_key(column) for column in spec.columns}
     metrics, variants = ({getattr(column, name) for column in spec.columns} for name in ("metric", "variant"))
     owner = {column.dataset: column.study for column in spec.columns}
     further: dict[tuple[object, ...], Column] = {}
+    datasets = {cell.dataset for cell in cells}
     for cell in cells:
         if _key(cell) in known or (not spec.number and metrics and cell.metric not in metrics):
             continue
         extra = [cell.title] * (cell.variant not in variants or bool(cell.options))
         extra += [cell.metric.replace("_", " ")] * (cell.metric not in metrics)
-        name = ", ".join([label(cell.dataset), *extra])
+        name = ", ".join([label(cell.dataset, datasets), *extra])
         column = Column(
             name, cell.dataset, cell.variant, cell.metric, study=owner.get(cell.dataset, ""), options=cell.options
         )
@@ -259,16 +276,18 @@ def _ordered(names: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:
 def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Sequence[Record]]) -> str:
     """How long the runs take one after the other, in words."""
     found: list[float] = []
-    known = 0
+    known, rough = 0, False
     for study, request in requests:
         stored = records.get(study.name, ())
         try:
             plan = make_plan(study, request, stored)
         except (UsageError, RuntimeError, OSError):  # a file of one's own that is no longer there
             continue
-        seconds = estimate(study, plan.todo, stored)
+        seconds, from_another = expected(study, plan.todo, stored)
         known += seconds is not None and type(study).follow_up is Study.follow_up
         found += [] if seconds is None else [seconds]
+        rough |= from_another
     if not found:
         return "an unknown time"
-    return f"{'about' if known == len(requests) else 'more than'} {duration(sum(found))}"
+    time = about(sum(found)) if known == len(requests) else f"more than {duration(sum(found))}"
+    return f"{time} (roughly, from another machine)" if rough else time

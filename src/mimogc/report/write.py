@@ -17,7 +17,7 @@ from mimogc.report.comparison import SideTable
 from mimogc.report.curves import Figure, standalone
 from mimogc.report.gallery import gallery
 from mimogc.report.names import label
-from mimogc.report.specs import TABLES, TableSpec, derived
+from mimogc.report.specs import CAPTIONS, TABLES, TableSpec, derived
 from mimogc.report.tables import FilledTable, fill
 from mimogc.runs import registry
 from mimogc.runs.options import UsageError
@@ -132,10 +132,11 @@ def _section(
     used = [*records, *(r for r in borrowed if (r.run.dataset, r.run.variant) in columns)]
     table = fill(spec, study, study.aggregate(shown), options, stored, everything)
     if spec.number and not any(entry.paper for row in table.rows for entry in row.entries):
-        spec = replace(spec, notes=())  # they are about the paper's columns
+        # Caption and notes are about the paper's columns.
+        spec = replace(spec, number="", caption=CAPTIONS["nothing of the paper"][0], notes=())
     return Section(
         spec=spec,
-        title=study.title,
+        title=study.title if spec.number else re.sub(r" \(Table \d+\)$", "", study.title),
         table=table,
         figures=spec.figures(study, study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
