@@ -67,14 +67,15 @@ def test_depth_follows_the_prediction(numbers):
 
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_figure_is_drawn_from_its_numbers_alone(name, numbers, tmp_path):
-    svg, png = draw(name, tmp_path, numbers[name])
+    svg, png, *dark = draw(name, tmp_path, numbers[name])
+    assert [path.name for path in dark] == ([f"{name}-dark.svg", f"{name}-dark.png"] if FIGURES[name].dark else [])
     assert (svg.name, png.name) == (f"{name}.svg", f"{name}.png")
     image = plt.imread(png)
-    assert image.shape[1] == 1800
+    assert image.shape[1] == (1500 if dark else 1800)
     assert image[..., :3].std() > 0.02  # not an empty sheet
     text = svg.read_text(encoding="utf-8")
     assert text.count("<path") > 20
-    again, _ = draw(name, tmp_path / "again", numbers[name])
+    again, *_ = draw(name, tmp_path / "again", numbers[name])
     assert again.read_text(encoding="utf-8") == text
     assert not plt.get_fignums()
 
@@ -88,7 +89,8 @@ def test_every_text_stays_on_its_sheet(name, numbers):
     ticks = {id(label) for axes in sheet.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
     ticks |= {id(label) for axes in sheet.axes for label in axes.get_yticklabels(minor=True)}
     texts = [text for text in sheet.findobj(plt.Text) if text.get_text() and id(text) not in ticks]
-    assert any(FIGURES[name].title.split()[0] in text.get_text() for text in texts)
+    caption = any(FIGURES[name].title.split()[0] in text.get_text() for text in texts)
+    assert caption is not FIGURES[name].dark  # a picture for light and dark pages has its caption on the page
     for text in texts:
         extent = text.get_window_extent()
         inside = extent.x0 >= 0 and extent.x1 <= sheet.bbox.x1 and extent.y0 >= 0 and extent.y1 <= sheet.bbox.y1
@@ -97,7 +99,7 @@ def test_every_text_stays_on_its_sheet(name, numbers):
 
 
 def test_unknown_figure(tmp_path):
-    with pytest.raises(ValueError, match=r"name: expected one of random-filters.*got 'table-1'"):
+    with pytest.raises(ValueError, match=r"name: expected one of rank, random-filters.*got 'table-1'"):
         draw("table-1", tmp_path)
 
 
