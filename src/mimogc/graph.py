@@ -200,7 +200,10 @@ class Graph:
             found = torch.where(
                 bare.position < 0, last_loops(self.src, self.dst, self.num_dst)[bare.dst], bare.position
             )
-            given = torch.where(bare.position < 0, self.num_edges + bare.dst, self.perm[bare.position.long()])
+            known = torch.cat([self.perm, self.perm.new_zeros(1)])[
+                bare.position.long()
+            ]  # -1 is there without edges, too
+            given = torch.where(bare.position < 0, self.num_edges + bare.dst, known)
             return replace(bare, position=given.int()), found  # the loops stand behind all given edges
 
         def compute() -> Graph:
@@ -266,9 +269,8 @@ class Graph:
 
     def _kept(self, key: object, compute: Callable[[], T]) -> T:
         """The same for what is as large as the edges: beyond a size it is computed whenever it is asked for."""
-        # A compiler may not know the number of edges, and cannot be asked.
-        kept = torch.compiler.is_compiling() or self.num_edges <= KEPT_EDGES
-        return self._once(key, compute) if kept else compute()
+        # A compiler may not know the number of edges.
+        return self._once(key, compute) if torch.compiler.is_compiling() or self.num_edges <= KEPT_EDGES else compute()
 
     def _once(self, key: object, compute: Callable[[], T]) -> T:
         if key not in self._cache:

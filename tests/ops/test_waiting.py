@@ -78,3 +78,10 @@ def test_the_weighted_graph_is_kept_until_the_weights_change(as_on_a_gpu):
     graph.weighted(learnt, True).edge_attr.sum().backward()
     assert graph.weighted(learnt, True) is not graph.weighted(learnt, True)
     assert set(learnt.grad.tolist()) <= {0.0, 1.0}  # of several loops of a node the last one counts
+
+
+def test_weights_of_no_edges():
+    graph = Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.long), 3, torch.zeros(0))
+    found = graph.weighted(graph.edge_attr, True)
+    assert found.edge_index.tolist() == [[0, 1, 2]] * 2
+    assert found.edge_attr.tolist() == [1.0] * 3
