@@ -11,6 +11,7 @@ torchrun --standalone --nproc-per-node 4 --max-restarts 3 examples/partitioned.p
 """
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,7 +19,17 @@ import torch
 from torch import distributed
 from torch.nn import functional as F
 
-from mimogc.distributed import LostRankError, barrier, cut, group, load_part, same_parameters, save_parts, sum_gradients
+from mimogc.distributed import (
+    LostRankError,
+    PartError,
+    cut,
+    group,
+    load_part,
+    on_rank_0,
+    same_parameters,
+    save_parts,
+    sum_gradients,
+)
 from mimogc.models import NodeClassifier
 from mimogc.runs.checkpoint import capture, load_checkpoint, restore, save_checkpoint
 
@@ -37,16 +48,20 @@ def community_graph(nodes, degree=8):
     return torch.stack([torch.cat([src, dst]), torch.cat([dst, src])]), x, label
 
 
+def write_parts(folder, ranks):
+    if (folder / "parts.json").exists():
+        return
+    edges, x, y = community_graph(4000)
+    trained_on = torch.rand(len(y)) < 0.5
+    chosen = save_parts(folder, edges, len(y), ranks, nodes={"x": x, "y": y, "trained_on": trained_on})
+    rows = int(cut(chosen.renumbered(edges), chosen.bounds).sum())
+    parts = "one part" if ranks == 1 else f"{ranks} parts, which need {rows} rows of each other"
+    print(f"{len(y)} nodes, {edges.size(1)} edges in {parts}", flush=True)
+
+
 def train(folder, epochs):
     rank, ranks = (distributed.get_rank(), distributed.get_world_size()) if distributed.is_initialized() else (0, 1)
-    if rank == 0 and not (folder / "parts.json").exists():
-        edges, x, y = community_graph(4000)
-        trained_on = torch.rand(len(y)) < 0.5
-        chosen = save_parts(folder, edges, len(y), ranks, nodes={"x": x, "y": y, "trained_on": trained_on})
-        rows = int(cut(chosen.renumbered(edges), chosen.bounds).sum())
-        parts = "one part" if ranks == 1 else f"{ranks} parts, which need {rows} rows of each other"
-        print(f"{len(y)} nodes, {edges.size(1)} edges in {parts}", flush=True)
-    barrier()
+    on_rank_0(lambda: write_parts(folder, ranks))  # the others wait
     graph, nodes, _ = load_part(folder)
     torch.manual_seed(0)
     model = NodeClassifier(FEATURES, CHANNELS, CLASSES)
@@ -88,13 +103,16 @@ def main():
     parser.add_argument("--folder", type=Path, help="for the parts and the checkpoint; by default a temporary one")
     parser.add_argument("--epochs", type=int, default=60)
     arguments = parser.parse_args()
-    with group(), tempfile.TemporaryDirectory() as temporary:
-        if arguments.folder is None and distributed.is_initialized():
-            parser.error("--folder: expected one that all ranks share, got none")
-        try:
+    if arguments.folder is None and distributed.is_torchelastic_launched():
+        parser.error("--folder: expected one that all ranks share, got none")
+    try:
+        with group(), tempfile.TemporaryDirectory() as temporary:
             train(arguments.folder or Path(temporary), arguments.epochs)
-        except LostRankError as error:
-            raise SystemExit(f"partitioned.py: {error}") from None
+    except LostRankError as error:
+        raise SystemExit(f"partitioned.py: {error}") from None
+    except PartError as error:
+        print(f"partitioned.py: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 if __name__ == "__main__":

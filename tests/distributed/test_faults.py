@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from launching import torchrun
+from mimogc.distributed import save_parts
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "partitioned.py"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc to find the ranks in")
@@ -27,19 +29,22 @@ def losses(text: str) -> dict[int, float]:
     return {int(epoch): float(loss) for epoch, loss in re.findall(r"epoch (\d+): loss (\S+)", text)}
 
 
-def test_after_a_kill_the_same_command_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_after_a_kill_the_same_command_resumes(tmp_path: Path, ranks: int) -> None:
     epochs = "100"
-    undisturbed = [*torchrun(2), str(EXAMPLE), "--folder", str(tmp_path / "whole"), "--epochs", epochs]
-    whole = subprocess.run(undisturbed, capture_output=True, text=True, timeout=300)
+    undisturbed = [*torchrun(ranks), str(EXAMPLE), "--folder", str(tmp_path / "whole"), "--epochs", epochs]
+    whole = subprocess.run(undisturbed, capture_output=True, text=True, timeout=600)
     assert whole.returncode == 0, whole.stderr
-    command = [*torchrun(2, restarts=1), str(EXAMPLE), "--folder", str(tmp_path / "killed"), "--epochs", epochs]
+    command = [*torchrun(ranks, restarts=1), str(EXAMPLE), "--folder", str(tmp_path / "killed"), "--epochs", epochs]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = ""
         while "epoch 10:" not in said:
-            said += process.stdout.readline()
+            line = process.stdout.readline()
+            assert line, process.communicate()[1]
+            said += line
         os.kill(children(process.pid)[1], signal.SIGKILL)
-        rest, errors = process.communicate(timeout=300)
+        rest, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     assert re.search(r"going on after epoch \d+", rest), rest
     found = losses(said + rest)
@@ -66,7 +71,7 @@ def test_the_others_end_with_one_sentence(tmp_path: Path) -> None:
     try:
         assert ranks[0].stdout is not None
         while "epoch 5:" not in ranks[0].stdout.readline():
-            assert ranks[0].poll() is None
+            assert ranks[0].poll() is None, ranks[0].communicate()[1]
         ranks[1].kill()
         start = time.monotonic()
         for rank in (0, 2):
@@ -81,3 +86,37 @@ def test_the_others_end_with_one_sentence(tmp_path: Path) -> None:
         for process in ranks:
             process.kill()
             process.communicate()
+
+
+def test_parts_that_do_not_fit_are_told_in_one_sentence(tmp_path: Path) -> None:
+    save_parts(tmp_path, torch.randint(0, 9, (2, 20)), 9, 2)
+    command = [sys.executable, str(EXAMPLE), "--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f"partitioned.py: {tmp_path}: expected as many parts as ranks, got 2 parts and 1 ranks"
+    ]
+
+
+WAITING = """
+import time, torch.distributed as dist
+from mimogc.distributed import LostRankError, group, on_rank_0
+
+def fail():
+    raise ValueError("no room")
+
+with group(timeout=3):
+    on_rank_0(lambda: time.sleep(8))  # longer than an exchange may take
+    try:
+        on_rank_0(fail)
+    except (LostRankError, ValueError) as error:
+        print(f"{dist.get_rank()}: {type(error).__name__} {error}", flush=True)
+"""
+
+
+def test_the_others_wait_for_rank_0(tmp_path: Path) -> None:
+    (tmp_path / "wait.py").write_text(WAITING)
+    done = subprocess.run([*torchrun(2), str(tmp_path / "wait.py")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    failed = "1: LostRankError rank 1 cannot go on: rank 0 has failed (ValueError: no room)"
+    assert sorted(done.stdout.splitlines()) == ["0: ValueError no room", failed]

@@ -1,6 +1,6 @@
 """A graph partitioned over processes, on torch.distributed: layers fetch the rows they need of other ranks' nodes."""
 
-from mimogc.distributed.group import LostRankError, barrier, group, same_parameters, sum_gradients
+from mimogc.distributed.group import LostRankError, barrier, group, on_rank_0, same_parameters, sum_gradients
 from mimogc.distributed.halo import Traffic
 from mimogc.distributed.ordering import ORDERINGS, Partition, cut, partition
 from mimogc.distributed.part import PartitionedGraph
@@ -17,4 +17,4 @@ __all__ = [
     "cut",
     "group",
 ]
-__all__ += ["load_part", "partition", "same_parameters", "save_parts", "sum_gradients"]
+__all__ += ["load_part", "on_rank_0", "partition", "same_parameters", "save_parts", "sum_gradients"]

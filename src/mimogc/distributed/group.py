@@ -1,6 +1,7 @@
 """What the ranks of a group do together: begin, add up, agree, and end when one of them is lost."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,8 @@ from torch import Tensor, distributed
 
 Group = Any  # torch's ProcessGroup; None for the usual one
 TIMEOUT = 60.0  # seconds after which a rank that does not answer counts as lost
+JOINING = 300.0  # seconds in which all ranks have to be there: machines start at different times
+PATIENCE = 24 * 3600.0  # seconds in which rank 0 has to have done what the others wait for
 
 
 class LostRankError(RuntimeError):
@@ -38,8 +41,16 @@ def group(timeout: float = TIMEOUT) -> Iterator[None]:
         return
     import torch._dynamo  # imported while there is a group, it would keep the group's threads alive
 
+    # torchrun keeps one store over its restarts: without a prefix, ranks would read where those before them were.
+    joining = timedelta(seconds=max(JOINING, timeout))
+    store, here, ranks = next(distributed.rendezvous("env://", timeout=joining))
+    store = distributed.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     backend = "nccl" if torch.cuda.is_available() else "gloo"
-    distributed.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    limit = timedelta(seconds=timeout)
+    with together("join the others"):
+        store.set(f"rank {here}", "here")
+        store.wait([f"rank {other}" for other in range(ranks)], joining)
+        distributed.init_process_group(backend, store=store, rank=here, world_size=ranks, timeout=limit)
     try:
         yield
     finally:
@@ -55,8 +66,9 @@ def together(what: str, group: Group = None) -> Iterator[None]:
         if isinstance(error, LostRankError):
             raise
         reason = str(error).strip().splitlines() or [type(error).__name__]
+        here = rank(group) if distributed.is_initialized() else os.environ.get("RANK", "0")
         raise LostRankError(
-            f"rank {rank(group)} cannot {what}: another rank has ended or does not answer, so this one ends too; "
+            f"rank {here} cannot {what}: another rank has ended or does not answer, so this one ends too; "
             f"started again, training goes on from its last checkpoint ({reason[0]})"
         ) from error
 
@@ -66,6 +78,31 @@ def barrier(group: Group = None) -> None:
     if size(group) > 1:
         with together("meet the others", group):
             distributed.barrier(group)
+
+
+def on_rank_0(work: Callable[[], object], timeout: float = PATIENCE) -> None:
+    """Let rank 0 do what may take long, such as cutting a graph, while the others wait; called by all ranks.
+
+    What it fails with there is raised, and the others end with a `LostRankError` that says so.
+    """
+    if size() == 1:
+        work()
+        return
+    with together("wait for rank 0"):
+        patient = distributed.new_group(timeout=timedelta(seconds=timeout))
+    said: list[str | None] = [None]
+    try:
+        if rank() == 0:
+            work()
+    except Exception as error:
+        said = [f"{type(error).__name__}: {error}"]
+        raise
+    finally:
+        with together("wait for rank 0"):
+            distributed.broadcast_object_list(said, 0, group=patient)
+            distributed.destroy_process_group(patient)
+    if said[0] is not None:
+        raise LostRankError(f"rank {rank()} cannot go on: rank 0 has failed ({said[0]})")
 
 
 def add_up(value: Tensor, group: Group = None) -> Tensor:
