@@ -133,7 +133,8 @@ def _section(
     table = fill(spec, study, study.aggregate(shown), options, stored, everything)
     if spec.number and not any(entry.paper for row in table.rows for entry in row.entries):
         # Caption and notes are about the paper's columns.
-        spec = replace(spec, number="", caption=CAPTIONS["nothing of the paper"][0], notes=())
+        caption, of_curves = CAPTIONS["nothing of the paper"]
+        spec = replace(spec, number="", caption=caption, curves_caption=of_curves, notes=())
     return Section(
         spec=spec,
         title=study.title if spec.number else re.sub(r" \(Table \d+\)$", "", study.title),
