@@ -107,6 +107,12 @@ def test_kernels_are_as_accurate_as_plain_torch(name, channels):
         testing.assert_kernel_accuracy(LMGConv(24, channels, coefficients=name), x, edge_index, factor)
 
 
+def test_added_loops_come_last_also_where_many_were_given():
+    edge_index = torch.tensor([[0] * 8 + [1, 0], [0] * 8 + [0, 1]])
+    _, (edges, _) = LMGConv(3, 4)(torch.randn(2, 3), edge_index, return_attention_weights=True)
+    assert edges.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_given_order_of_the_attention_weights(name):
     x, edge_index = _case()

@@ -136,7 +136,11 @@ def test_reference_is_one_environment_variable_away():
     for wanted in ("native", "reference"):
         environment = os.environ | {"MIMOGC_BACKEND": wanted}
         found = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment, timeout=120
+            [sys.executable, "-W", "error::RuntimeWarning", "-c", code],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
         )
         assert found.stdout.strip() == wanted, found.stderr
     environment = os.environ | {"MIMOGC_BACKEND": "fast"}

@@ -69,10 +69,13 @@ def weights(layout: str, combine: str, weight: Tensor) -> Tensor:
     return blocks / rows if combine == "mean" else blocks
 
 
+_BEHIND = 2**32  # more than any position, also where many given loops were replaced by few
+
+
 def given_order(graph: Graph) -> Tensor:
     """Where each edge of the given edge_index is in the graph, then the added loops."""
     position = graph.perm
-    return torch.argsort(torch.where(position < 0, position.numel() + graph.dst, position), stable=True)
+    return torch.argsort(torch.where(position < 0, _BEHIND + graph.dst, position), stable=True)
 
 
 def returned(edge_index: Any, graph: Graph, alpha: Tensor) -> Any:
