@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mimogc.graph import Graph
 
 PREFIX = "own:"  # of the names of such graphs
-MAX_BYTES, MAX_NODES, MAX_EDGES = 1_000_000, 300, 3_000  # a redraw stays under a second
+MAX_BYTES, MAX_NODES, MAX_EDGES = 1_000_000, 300, 3_000  # another method: 0.5 s of CPU; first drawing: 1 to 3 s
 _graphs: "dict[str, Graph]" = {}
 
 

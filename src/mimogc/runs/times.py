@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from mimogc.runs.study import Study
 
 COMPARABLE = 20  # a run says nothing of one that is more than so many times as large: its fixed costs would be scaled
-# Seconds per unit of extent on another machine, from docs/performance.md and docs/results: of a study and a dataset,
-# by method where they differ. The unit is a step, an epoch, or a molecule in an epoch.
+# Seconds per unit of extent on another machine: of a study and a dataset, by method where they differ. The unit is a
+# step, an epoch, or a molecule in an epoch. LMGC, GIN and GATv2 on molecules, and the steps, follow from
+# docs/performance.md; the mean over node graphs from docs/results/heterophilic.md; the others are guessed beside them.
 _MOLECULE = {"gatv2": 6e-4, "gin": 4e-4, "lmgc": 2e-4, "eq12": 2e-4, "": 5e-4}
 ROUGH: dict[tuple[str, str], dict[str, float]] = {
     ("universality", ""): {"": 6e-5},
