@@ -74,17 +74,18 @@ def second_derivative(edges: Tensor, bounds: Tensor) -> float:
     return float((a - b).abs().max() / found[0].abs().max()) if b.numel() else 0.0
 
 
-def training(method: str, edges: Tensor, bounds: Tensor) -> float:
-    """Ten steps of a model of two layers, calibrated where that is usual: losses and parameters."""
+def training(method: str, edges: Tensor, bounds: Tensor, batch_norm: bool = False) -> float:
+    """Ten steps of a model of two layers, calibrated where that is usual: losses, parameters, buffers and scores."""
     nodes, (first, last) = int(bounds[-1]), bounds[rank() : rank() + 2].tolist()
     torch.manual_seed(3)
     x, y = torch.randn(nodes, 9, dtype=torch.float64), torch.randint(0, 3, (nodes,))
-    start = NodeClassifier(9, 8, 3, method, gain=0.5 if method == "lmgc" else "auto").double().state_dict()
+    gain = 0.5 if method == "lmgc" else "auto"
+    start = NodeClassifier(9, 8, 3, method, gain=gain, batch_norm=batch_norm).double().state_dict()
     mine = (edges[1] >= first) & (edges[1] < last)
     part, whole = PartitionedGraph.from_edge_index(edges[:, mine], bounds), Graph.from_edge_index(edges, nodes)
     ends = []
     for graph, rows in ((whole, slice(0, nodes)), (part, slice(first, last))):
-        model = NodeClassifier(9, 8, 3, method, gain=0.5 if method == "lmgc" else "auto").double()
+        model = NodeClassifier(9, 8, 3, method, gain=gain, batch_norm=batch_norm).double()
         model.load_state_dict(start)
         if method == "lmgc":
             calibrate(model, x[rows], graph)
@@ -98,9 +99,12 @@ def training(method: str, edges: Tensor, bounds: Tensor) -> float:
                 sum_gradients(model.parameters())
             optimiser.step()
             losses.append(graph.total(loss))
-        ends.append([torch.stack(losses).detach(), *[p.detach() for p in model.parameters()]])
+        with torch.no_grad():
+            scores = model.eval()(x[rows], graph)
+        kept = [value.detach().double() for value in model.state_dict().values()]
+        ends.append([torch.stack(losses).detach(), *kept, scores if graph is part else scores[first:last]])
     assert float(ends[0][0][-1]) < float(ends[0][0][0])
-    return max(float((a - b).abs().max()) for a, b in zip(*ends, strict=True))
+    return max(float((a - b).abs().max()) if a.numel() else 0.0 for a, b in zip(*ends, strict=True))
 
 
 def bytes_exchanged(edges: Tensor, bounds: Tensor) -> float:
@@ -159,6 +163,7 @@ def cases() -> Iterator[tuple[str, Callable[[], float]]]:
     yield "second derivative", lambda: second_derivative(edges, bounds)
     for method in ("lmgc", "gcn", "gin", "gatv2"):
         yield f"training {method}", lambda method=method: training(method, edges, bounds)
+    yield "training with batch norm", lambda: training("lmgc", edges, bounds, batch_norm=True)
     yield "bytes", lambda: bytes_exchanged(edges, bounds)
     wide = bounds * 300
     yield "large", lambda: on_both(lambda: LMGConv(32, 64), many, wide, 32)

@@ -14,7 +14,15 @@ PRESETS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "shea
 CASES = [*PRESETS, *(f"{name} fetching h" for name in PRESETS)]
 CASES += ["lmgc with edge features", "gatv2 with edge features", "gcn with weights", "acm with weights"]
 CASES += ["without loops", "mean and residual", "concat", "pair", "gatv2 of two maps", "gin", "gated acm", "chebyshev"]
-CASES += ["second derivative", "training lmgc", "training gcn", "training gin", "training gatv2", "large"]
+CASES += [
+    "second derivative",
+    "training lmgc",
+    "training gcn",
+    "training gin",
+    "training gatv2",
+    "training with batch norm",
+    "large",
+]
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3, 4])

@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from mimogc.graph import Graph
 from mimogc.methods import Method
 from mimogc.methods import method as record_of
+from mimogc.models.batch_norm import normalised
 from mimogc.models.gain import checked_gain
 from mimogc.models.sparse_features import Encoder, SparseFeatures
 
@@ -27,7 +29,9 @@ class NodeClassifier(torch.nn.Module):
         gain: where the learnt number starts that the output of each layer is multiplied by before it is added to its
             input; None for no such number. ``"auto"`` is 0 for lmgc, whose layers are calibrated, and none for the
             other methods: where neighbours mislead, a model that starts without them learns how much it needs.
-        batch_norm: normalise the sum of input and output of every layer before its activation (beyond the paper).
+        batch_norm: normalise the sum of input and output of every layer before its activation (beyond the paper);
+            on a graph in parts with the mean and the variance of all of them.
+        recompute: compute the inside of every layer again in the backward pass, and keep nothing of it meanwhile.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class NodeClassifier(torch.nn.Module):
         combine: str = "sum",
         gain: float | str | None = "auto",
         batch_norm: bool = False,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         record = record_of(method)
@@ -54,7 +59,7 @@ class NodeClassifier(torch.nn.Module):
         )
         start = checked_gain(gain, 0.0 if record.calibrated else None)
         self.gains = None if start is None else torch.nn.Parameter(torch.full((layers,), start))
-        self.batch_norm = batch_norm
+        self.batch_norm, self.recompute = batch_norm, recompute
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
@@ -64,9 +69,12 @@ class NodeClassifier(torch.nn.Module):
         """[N, classes] scores before the softmax."""
         h = self._activated(self.encoder(x))
         for number, layer in enumerate(self.layers):
-            branch = layer(h, graph)
+            if self.recompute and torch.is_grad_enabled():
+                branch = checkpoint(layer, h, graph, use_reentrant=False)
+            else:
+                branch = layer(h, graph)
             added = h + branch if self.gains is None else torch.addcmul(h, branch, self.gains[number])
-            h = self._activated(self.norms[number](added))
+            h = self._activated(normalised(added, self.norms[number], graph))
         out: Tensor = self.decoder(h)
         return out
 
