@@ -107,11 +107,22 @@ def test_parts_of_two_cuts_are_refused_by_every_rank(tmp_path: Path, edges: torc
     (tmp_path / "load.py").write_text(LOADING)
     folders = [str(tmp_path / name) for name in ("one", "two")]
     command = [*torchrun(2), str(tmp_path / "load.py"), *folders]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = sorted(done.stdout.splitlines())
     assert [line.partition(":")[0] for line in lines] == ["rank 0", "rank 1"]
     assert all("different graphs or cuts" in line for line in lines)
+
+
+def test_what_belongs_to_nodes_is_told_from_the_edges(tmp_path: Path, edges: torch.Tensor) -> None:
+    """Names such as edges, order and bounds are free for what belongs to the nodes."""
+    nodes = {name: torch.arange(NODES) for name in ("edges", "order", "bounds", "edge_attr")}
+    for number, given in enumerate((edges, edges.flip(0))):
+        save_parts(
+            tmp_path / str(number), given, NODES, Partition(torch.arange(NODES), torch.tensor([0, NODES])), nodes
+        )
+    one, two = (json.loads((tmp_path / name / "parts.json").read_text())["identity"] for name in ("0", "1"))
+    assert one != two
 
 
 def test_altered_missing_and_foreign_parts_are_refused(tmp_path: Path, edges: torch.Tensor) -> None:
@@ -177,5 +188,45 @@ def test_refusals(edges: torch.Tensor, tmp_path: Path) -> None:
         partition(edges, NODES, 0)
     with pytest.raises(ValueError, match=r"nodes\['x'\]: expected one row per node"):
         save_parts(tmp_path, edges, NODES, 2, {"x": torch.zeros(3)})
+    with pytest.raises(ValueError, match=r"edge_attr: expected one row per edge \(200\), got \[3\]"):
+        save_parts(tmp_path, edges, NODES, 2, edge_attr=torch.zeros(3))
+    for wrong in ([0, 30, 20, NODES], [0, 20], [1, NODES], [NODES]):
+        with pytest.raises(ValueError, match="parts: expected ascending int64 bounds from 0 to 40"):
+            save_parts(tmp_path, edges, NODES, Partition(torch.arange(NODES), torch.tensor(wrong)))
+    for cut_it in (lambda given, n: save_parts(tmp_path, given, n, 2), lambda given, n: partition(given, n, 2)):
+        for outside in (-1, NODES):
+            with pytest.raises(IndexError, match="edge_index: expected nodes 0 to 39, got"):
+                cut_it(edges.index_fill(1, torch.tensor([0]), outside), NODES)
+        with pytest.raises(ValueError, match="num_nodes: expected a whole number of at least 1, got 0"):
+            cut_it(edges[:, :0], 0)
+        with pytest.raises(ValueError, match=r"edge_index: expected \[2, E\]"):
+            cut_it(edges[0], NODES)
+    assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="parts: expected an order of 40 nodes"):
         save_parts(tmp_path, edges, NODES, Partition(torch.zeros(NODES, dtype=torch.int64), bounds))
+
+
+MISMATCHED = """
+import torch
+from mimogc.distributed import PartitionedGraph, group
+with group():
+    rank = torch.distributed.get_rank()
+    graph = PartitionedGraph.from_edge_index(torch.tensor([[1 - rank], [rank]]), torch.tensor([0, 1, 2]))
+    graph.gathered(torch.ones(1, 4))
+    for x in (torch.ones(1, 4 + rank), torch.ones(1, 4, dtype=(torch.float32, torch.float64)[rank])):
+        try:
+            graph.gathered(x)
+        except ValueError as error:
+            print(f"rank {rank}: {error}", flush=True)
+"""
+
+
+def test_rows_that_are_not_alike_are_refused_by_every_rank(tmp_path: Path) -> None:
+    (tmp_path / "ranks.py").write_text(MISMATCHED)
+    done = subprocess.run([*torchrun(2), str(tmp_path / "ranks.py")], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    said = "x: expected rows of the same width and type on every rank, got rank 0: 4 of torch.float32, rank 1:"
+    expected = [
+        f"rank {rank}: {said} {other}" for rank in (0, 1) for other in ("4 of torch.float64", "5 of torch.float32")
+    ]
+    assert sorted(done.stdout.splitlines()) == expected

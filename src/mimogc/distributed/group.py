@@ -43,8 +43,9 @@ def group(timeout: float = TIMEOUT) -> Iterator[None]:
 
     # torchrun keeps one store over its restarts: without a prefix, ranks would read where those before them were.
     joining = timedelta(seconds=max(JOINING, timeout))
-    store, here, ranks = next(distributed.rendezvous("env://", timeout=joining))
-    store = distributed.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store, here, ranks = next(distributed.rendezvous("env://", timeout=joining))  # type: ignore[attr-defined]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = distributed.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     limit = timedelta(seconds=timeout)
     with together("join the others"):

@@ -9,6 +9,9 @@ from torch.autograd import Function
 
 from mimogc.distributed.group import Group, rank, size, together
 
+_TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
+_TYPES += [torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128]
+
 
 @dataclass
 class Traffic:
@@ -39,8 +42,21 @@ class Halo:
 
     def fetch(self, x: Tensor) -> Tensor:
         """[own + rows, ...]: the own rows x, and behind them those of other ranks."""
+        self.check_alike(x)
         out: Tensor = _Fetch.apply(x, self)  # type: ignore[no-untyped-call]
         return out
+
+    def check_alike(self, x: Tensor) -> None:
+        """Refuse, on every rank, rows that have not the same type and width on all: they would be mixed up."""
+        width = x.shape[1:].numel()
+        mine = torch.tensor([_TYPES.index(x.dtype), width], device=x.device)
+        heard = mine.new_empty(size(self.group) * 2)
+        with together("compare its rows with the others'", self.group):
+            distributed.all_gather_into_tensor(heard, mine, group=self.group)
+        found = heard.view(-1, 2).tolist()
+        if any(other != found[0] for other in found):
+            listed = ", ".join(f"rank {at}: {count} of {_TYPES[kind]}" for at, (kind, count) in enumerate(found))
+            raise ValueError(f"x: expected rows of the same width and type on every rank, got {listed}")
 
     def passed(self, rows: Tensor, counts: tuple[int, ...], into: Tensor, expected: tuple[int, ...]) -> None:
         """Send `rows`, `counts` to each rank, and put what comes, `expected` from each, `into` its place."""

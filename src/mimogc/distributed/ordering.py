@@ -41,8 +41,9 @@ def partition(edge_index: Tensor, num_nodes: int, parts: int, order: str | None 
     order = order or ("metis" if importlib.util.find_spec("pymetis") else "near")
     if order not in ORDERINGS:
         raise ValueError(f"order: expected one of {', '.join(ORDERINGS)}, got {order!r}")
+    check_edges(edge_index, num_nodes)
     work = np.bincount(edge_index[1].numpy(), minlength=num_nodes) + NODE_WORK
-    if order == "given" or parts == 1 or not num_nodes:
+    if order == "given" or parts == 1:
         nodes, assigned = np.arange(num_nodes), _ranges(work, parts)
     else:
         matrix = _adjacency(edge_index, num_nodes)
@@ -52,6 +53,20 @@ def partition(edge_index: Tensor, num_nodes: int, parts: int, order: str | None 
     nodes = nodes[np.argsort(assigned[nodes], kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(np.bincount(assigned, minlength=parts))])
     return Partition(torch.from_numpy(nodes), torch.from_numpy(bounds))
+
+
+def check_edges(edge_index: Tensor, num_nodes: int) -> None:
+    """Refuse edges that are not those of a graph with so many nodes."""
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 1:
+        raise ValueError(f"num_nodes: expected a whole number of at least 1, got {num_nodes!r}")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.dtype not in (torch.int32, torch.int64):
+        raise ValueError(
+            f"edge_index: expected [2, E] of int32 or int64, got {list(edge_index.shape)} of {edge_index.dtype}"
+        )
+    if edge_index.numel():
+        low, high = map(int, edge_index.aminmax())
+        if low < 0 or high >= num_nodes:
+            raise IndexError(f"edge_index: expected nodes 0 to {num_nodes - 1}, got {low} to {high}")
 
 
 def cut(edge_index: Tensor, bounds: Tensor) -> Tensor:

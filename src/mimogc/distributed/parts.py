@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mimogc.distributed.group import Group, all_ranks, rank, size
-from mimogc.distributed.ordering import Partition, partition
+from mimogc.distributed.ordering import Partition, check_edges, partition
 from mimogc.distributed.part import PartitionedGraph, check_size, local_edges
 
 FORMAT = 1
@@ -50,16 +50,15 @@ def save_parts(
         edge_attr: ``[E, ...]``.
     """
     folder, nodes = Path(folder), dict(nodes or {})
+    check_edges(edge_index, num_nodes)
     for name, value in nodes.items():
         if value.dim() == 0 or value.size(0) != num_nodes:
             raise ValueError(f"nodes[{name!r}]: expected one row per node ({num_nodes}), got {list(value.shape)}")
+    if edge_attr is not None and (edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1)):
+        raise ValueError(f"edge_attr: expected one row per edge ({edge_index.size(1)}), got {list(edge_attr.shape)}")
     chosen = partition(edge_index, num_nodes, parts) if isinstance(parts, int) else parts
     order, bounds = chosen
-    once = order.shape == (num_nodes,) and bool((torch.bincount(order, minlength=num_nodes) == 1).all())
-    if bounds[0] != 0 or bounds[-1] != num_nodes or not once:
-        raise ValueError(
-            f"parts: expected an order of {num_nodes} nodes and bounds from 0 to it, got {bounds.tolist()}"
-        )
+    _check_partition(chosen, num_nodes)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _LIST).unlink(missing_ok=True)  # what is half written is no set of parts
     renumbered = chosen.renumbered(edge_index)
@@ -109,6 +108,18 @@ def load_part(folder: str | Path, group: Group = None) -> Part:
     return Part(graph, state["nodes"], state["original"])
 
 
+def _check_partition(chosen: Partition, num_nodes: int) -> None:
+    """Refuse what is not every node once, and ranges of them from the first to the last."""
+    order, bounds = chosen
+    if order.dtype != torch.int64 or not torch.equal(order.sort().values, torch.arange(num_nodes)):
+        raise ValueError(
+            f"parts: expected an order of {num_nodes} nodes, each once as int64, got {list(order.shape)} {order.dtype}"
+        )
+    ends = bounds.dtype == torch.int64 and bounds.dim() == 1 and bounds.numel() > 1 and bounds[[0, -1]].tolist()
+    if ends != [0, num_nodes] or bool((bounds.diff() < 0).any()):
+        raise ValueError(f"parts: expected ascending int64 bounds from 0 to {num_nodes}, got {bounds.tolist()}")
+
+
 def _checked(folder: Path, part: int, ranks: int) -> dict[str, Any]:
     try:
         listed = json.loads((folder / _LIST).read_text())
@@ -136,7 +147,8 @@ def _checked(folder: Path, part: int, ranks: int) -> dict[str, Any]:
 def _identity(edges: Tensor, chosen: Partition, nodes: Mapping[str, Tensor], edge_attr: Tensor | None) -> str:
     """What tells two cuts apart: the edges, the order, the bounds, and what belongs to the nodes."""
     total = hashlib.sha256()
-    named = {"edges": edges, "order": chosen.order, "bounds": chosen.bounds, **nodes}
+    named = {"edges": edges, "order": chosen.order, "bounds": chosen.bounds}
+    named |= {f"nodes {name}": value for name, value in nodes.items()}
     for name, value in (named if edge_attr is None else {**named, "edge_attr": edge_attr}).items():
         total.update(f"{name} {value.dtype} {list(value.shape)}".encode())
         total.update(value.contiguous().view(-1).view(torch.uint8).numpy().data)
