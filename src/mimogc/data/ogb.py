@@ -1,6 +1,6 @@
 """Node-classification datasets of the Open Graph Benchmark, from the files as its package `ogb` lays them out.
 
-The files are read here and not by the package, which unpickles what it has cached.
+The files are read here and not by the package, which unpickles what it has cached: it is needed to get them, if at all.
 """
 
 import gzip
@@ -77,8 +77,8 @@ def _folder(name: str) -> Path:
     place = cache_root() / "ogb"
     raise DataError(
         f"{name}: expected its files in {place / own} (MIMOGC_DATA), or below ogb in MIMOGC_MIRROR, got none. Unpack "
-        f"{_URL}{SOURCES[name].archive} there and call the folder {own}, or let the package do it: "
-        f"ogb.nodeproppred.NodePropPredDataset({name!r}, root={str(place)!r})"
+        f"{_URL}{SOURCES[name].archive} there and call the folder {own}, or let the package ogb do it "
+        f"(pip install 'mimogc[ogb]'): ogb.nodeproppred.NodePropPredDataset({name!r}, root={str(place)!r})"
     )
 
 

@@ -1,4 +1,4 @@
-"""One file per table or figure of the paper: what is run, selected and shown. Here are their names."""
+"""One file per table or figure, of the paper or beyond it: what is run, selected and shown. Here are their names."""
 
 from mimogc.runs import registry
 from mimogc.runs.options import known
@@ -9,6 +9,7 @@ BUILT_IN = {
     "zinc12k": "mimogc.studies.zinc:ZINC12K",
     "zinc": "mimogc.studies.zinc:ZINC",
     "heterophilic": "mimogc.studies.heterophilic:STUDY",
+    "large": "mimogc.studies.large:STUDY",
     "figures": "mimogc.studies.figures:STUDY",
 }
 
