@@ -12,7 +12,8 @@ import mimogc
 BELOW = {
     "_library": [],
     "_sorting": ["_library"],
-    "graph": ["_sorting"],
+    "_ordering": [],
+    "graph": ["_sorting", "_ordering"],
     "ops": ["graph"],
     "distributed": ["graph"],
     "_polynomials": [],

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from mimogc._ordering import Permutation, reordered
 from mimogc._sorting import Size as Size
 from mimogc._sorting import (
     add_loops,
@@ -80,10 +81,8 @@ class Graph:
     def num_nodes(self) -> int:
         """The number of nodes; a bipartite graph has two, see `num_src` and `num_dst`."""
         if self.num_src != self.num_dst:
-            raise ValueError(
-                f"num_nodes: the graph is bipartite with {self.num_src} sources and {self.num_dst} targets; "
-                "use num_src or num_dst"
-            )
+            sizes = f"{self.num_src} sources and {self.num_dst} targets"
+            raise ValueError(f"num_nodes: the graph is bipartite with {sizes}; use num_src or num_dst")
         return self.num_dst
 
     @property
@@ -151,9 +150,8 @@ class Graph:
     def is_undirected(self) -> bool:
         """Whether every edge has its reverse, with the same multiplicity."""
         # Both orders are sorted within a node, so a symmetric graph has equal arrays.
-        return (
-            not self.is_bipartite and torch.equal(self.rowptr, self.colptr) and torch.equal(self.sources, self.targets)
-        )
+        alike = not self.is_bipartite and torch.equal(self.rowptr, self.colptr)
+        return alike and torch.equal(self.sources, self.targets)
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
         """[E] 1/√(d_i d_j) with in-degrees d: the entries of A_sym, as PyG's `gcn_norm` computes them."""
@@ -256,10 +254,12 @@ class Graph:
 
         if self.is_bipartite:
             raise ValueError("graph: a bipartite graph cannot be made undirected")
-        if self.edge_attr is None:
-            return Graph.from_edge_index(to_undirected(self.edge_index, num_nodes=self.num_nodes), self.num_nodes)
         edge_index, attributes = to_undirected(self.edge_index, self.edge_attr, self.num_nodes)
         return Graph.from_edge_index(edge_index, self.num_nodes, attributes)
+
+    def reordered(self) -> "tuple[Graph, Permutation]":
+        """The graph with neighbours near each other, and a permutation that takes rows there (`apply`) and `back`."""
+        return reordered(self)
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""

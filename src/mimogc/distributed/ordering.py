@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mimogc._ordering import Permutation, adjacency, near
+
 #: "metis": pymetis, where installed; "near": our own; "given": ranges of the nodes as they are numbered
 ORDERINGS = ("metis", "near", "given")
 NODE_WORK = 4  # a node costs as much as so many edges
@@ -22,9 +24,7 @@ class Partition(NamedTuple):
 
     def renumbered(self, edge_index: Tensor) -> Tensor:
         """The edges in the new numbers."""
-        place = torch.empty_like(self.order)
-        place[self.order] = torch.arange(self.order.numel())
-        return place[edge_index]
+        return Permutation.of(self.order).place[edge_index]
 
 
 def partition(edge_index: Tensor, num_nodes: int, parts: int, order: str | None = None) -> Partition:
@@ -46,8 +46,8 @@ def partition(edge_index: Tensor, num_nodes: int, parts: int, order: str | None 
     if order == "given" or parts == 1:
         nodes, assigned = np.arange(num_nodes), _ranges(work, parts)
     else:
-        matrix = _adjacency(edge_index, num_nodes)
-        nodes, assigned = _near(matrix), np.empty(num_nodes, dtype=np.int64)
+        matrix = adjacency(edge_index, num_nodes)
+        nodes, assigned = near(matrix), np.empty(num_nodes, dtype=np.int64)
         assigned[nodes] = _ranges(work[nodes], parts)
         assigned = _metis(matrix, parts, work) if order == "metis" else _moved(matrix, assigned, parts, work)
     nodes = nodes[np.argsort(assigned[nodes], kind="stable")]
@@ -81,18 +81,6 @@ def cut(edge_index: Tensor, bounds: Tensor) -> Tensor:
     return torch.bincount(to * parts + of, minlength=parts * parts).view(parts, parts)
 
 
-def _adjacency(edge_index: Tensor, num_nodes: int) -> Any:
-    """The graph without directions, duplicates and loops, as scipy has it."""
-    import scipy.sparse
-
-    src, dst = edge_index[:, edge_index[0] != edge_index[1]].numpy()
-    ones = np.ones(2 * len(src), dtype=np.int8)
-    ends = (np.concatenate([src, dst]), np.concatenate([dst, src]))
-    matrix = scipy.sparse.csr_array((ones, ends), shape=(num_nodes, num_nodes))
-    matrix.data[:] = 1  # duplicates were added up
-    return matrix
-
-
 def _ranges(work: Any, parts: int) -> Any:
     """[N]: consecutive nodes in one part, each with about the same work."""
     done = np.cumsum(work) - work / 2
@@ -104,13 +92,6 @@ def _metis(matrix: Any, parts: int, work: Any) -> Any:
 
     _, found = pymetis.part_graph(parts, xadj=matrix.indptr, adjncy=matrix.indices, vweights=work.tolist())
     return np.asarray(found, dtype=np.int64)
-
-
-def _near(matrix: Any) -> Any:
-    """[N]: neighbours next to each other: breadth first, nodes of low degree before others (reverse Cuthill–McKee)."""
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    return np.array(reverse_cuthill_mckee(matrix, symmetric_mode=True), dtype=np.int64)
 
 
 def _moved(matrix: Any, assigned: Any, parts: int, work: Any) -> Any:
