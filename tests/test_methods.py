@@ -126,7 +126,7 @@ class TestOnesOwn:
     def test_what_is_none(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for name, message in (
             ("gat2", "unknown method 'gat2'"),
-            ("nowhere:Mine", "expected a module that can be imported, got 'nowhere:Mine'"),
+            ("nowhere:Mine", "method 'nowhere:Mine': there is no module 'nowhere'"),
             ("mymodule:Yours", "expected a name that 'mymodule' has, got 'mymodule:Yours'"),
             ("mymodule:number", "expected a Method, a Coefficients class or a factory of layers"),
             ("mymodule:wrong", "expected layers that are torch modules, got int"),

@@ -1,5 +1,7 @@
 """What the layers refuse, and the words in which they do."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import GINLayer, LMGConv, PolynomialConv
 from mimogc.nn.coefficients import ACM, GAT, GCN, LMGC, Coefficients, Free, Gated, GATv2, Sheaf
+from mimogc.ops import Settings, Weights, backend, lmgcs, propagate
 
 
 def _case():
@@ -249,3 +252,47 @@ def test_a_saved_layer_without_offset_is_named():
     for strict in (True, False):
         with pytest.raises(RuntimeError, match="build the layer with coefficients='eq12'"):
             LMGConv(5, 6).load_state_dict(state, strict=strict)
+
+
+@pytest.mark.parametrize("change", [torch.nn.Module.half, torch.nn.Module.double])
+@pytest.mark.parametrize("name", ["lmgc", "gcn", "gatv2"])
+def test_parameters_that_change_before_backward(name, change):
+    """Autograd does not see that .data is another: a kernel would write gradients of the old size over other memory."""
+    layer, x, edges = LMGConv(64, 64, coefficients=name), torch.randn(200, 64), torch.randint(200, (2, 600))
+    out = layer(x, edges)
+    change(layer)
+    with suppress(RuntimeError):  # said by us, or by torch where only its own functions see the parameter
+        out.sum().backward()
+        assert all(bool(p.grad.isfinite().all()) for p in layer.parameters() if p.grad is not None)
+    layer.float().zero_grad()
+    layer(x, edges).sum().backward()
+
+
+@pytest.mark.skipif(backend() != "native", reason="plain torch makes its own errors")
+def test_tensors_that_change_before_backward():
+    graph = Graph.from_edge_index(torch.randint(200, (2, 600)), 200)
+    alpha, h = torch.randn(600, 2, requires_grad=True), torch.randn(200, 2, 8, requires_grad=True)
+    out = propagate(alpha, h, graph)
+    h.data = torch.randn(3, 2, 8)
+    with pytest.raises(RuntimeError, match=r"replaced between .* torch.float32 \[200, 2, 8\], got .* \[3, 2, 8\]"):
+        out.sum().backward()
+    layer = LMGConv(64, 64)
+    out = layer(torch.randn(200, 64), graph)
+    layer.half()
+    with pytest.raises(RuntimeError, match=r"replaced between forward and backward: expected torch\.float32"):
+        out.sum().backward()
+
+
+def test_rows_of_several_layers():
+    graph = Graph.from_edge_index(torch.randint(20, (2, 60)), 20)
+    weights, settings = [Weights(torch.randn(32, 8), torch.randn(8, 32), None, None, None)], [Settings(0.2, True)]
+    wrong = (torch.zeros(20, dtype=torch.int32), torch.zeros(1, dtype=torch.int64), torch.zeros(20, 1).long())
+    for rows in wrong:
+        with pytest.raises(ValueError, match=r"rows: expected int64 \[20\]"):
+            lmgcs(torch.randn(5, 8), weights, settings, graph, rows)
+
+
+@pytest.mark.parametrize("name", ["lmgc", "gatv2"])
+def test_a_lazy_layer_with_a_residual_connection(name):
+    layer = LMGConv(-1, 4, coefficients=name, residual=True)
+    assert layer(torch.randn(5, 3), torch.randint(5, (2, 9))).shape == (5, 4)

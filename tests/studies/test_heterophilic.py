@@ -331,6 +331,12 @@ class TestOnTexas:
         train(model, task, 0, 0.01, 3)
         assert modes == [True, False] * 3
 
+    def test_a_given_option_counts_in_the_deep_variant_too(self, datasets: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
+        found = [dict(runs(**options, extras=extras)[0].hparams) for extras in ((), (("layers", 2),))]
+        assert [values["layers"] for values in found] == [8, 2]
+        assert [values["channels"] for values in found] == [64, 64]
+
     def test_how_models_start_is_part_of_the_run(self, datasets: Path) -> None:
         for method, start in (("lmgc", QUIET_START), ("eq12", None), ("gatv2", None), ("acm", None)):
             (run, *_) = runs(datasets=("texas",), methods=(method,))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mimogc.graph import Graph
-from mimogc.methods import Method
+from mimogc.methods import METHODS, Method
 from mimogc.methods import method as record_of
 from mimogc.models.gain import checked_gain
 from mimogc.models.laplacian_encoder import ENCODED, LaplacianEncoder
@@ -92,7 +92,7 @@ class GraphRegressor(torch.nn.Module):
             residual or jumping_knowledge or batch_norm or edge_types
         )  # whether something comes between the layers
         self.layers: torch.nn.ModuleList | LMGCStack
-        if record.stacks and not between:
+        if record.stacks and record is METHODS.get(record.name) and not between:  # one's own may build other layers
             self.layers = LMGCStack(channels, channels, layers, heads, record.name)
         else:
             self.layers = torch.nn.ModuleList(

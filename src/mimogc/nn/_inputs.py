@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch_geometric.edge_index import EdgeIndex
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.typing import SparseTensor
 
 from mimogc.graph import Graph, Size
@@ -112,7 +113,9 @@ def check_parameters(layer: "LMGConv") -> None:
     total = out_channels(coefficients.layout, layer.combine, layer.heads, layer.out_channels)
     for name, size in (("lin", rows * channels), ("lin_dst", rows * channels), ("res", total)):
         lin = getattr(layer, name)
-        if lin is not None and (lin.weight.dim() != 2 or lin.weight.size(0) != size):
+        if lin is None or is_uninitialized_parameter(lin.weight):
+            continue
+        if lin.weight.dim() != 2 or lin.weight.size(0) != size:
             raise ValueError(f"{name}.weight: expected shape [{size}, F], got {list(lin.weight.shape)}")
     coefficients.check()
     if layer.bias is not None and layer.bias.shape != (total,):

@@ -18,18 +18,38 @@ from mimogc.ops import reference
 from mimogc.ops._backends import Backend, serving_gradients
 
 
+def _form(tensor: Tensor | None) -> Any:
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+
+
+def save(ctx: Any, *tensors: Tensor | None) -> None:
+    """Save what `saved` gives back, with the form that the kernels rely on."""
+    ctx.save_for_backward(*tensors)
+    ctx.forms = [_form(tensor) for tensor in tensors]
+
+
+def saved(ctx: Any) -> Any:
+    """The saved tensors. Autograd does not notice where `.data` of one, as by ``model.half()``, became another."""
+    tensors = ctx.saved_tensors
+    for tensor, form in zip(tensors, ctx.forms, strict=False):
+        if _form(tensor) != form:
+            was, now = (f"{found[0]} {list(found[1])}" for found in (form, _form(tensor)))
+            raise RuntimeError(f"a tensor was replaced between forward and backward: expected {was}, got {now}")
+    return tensors
+
+
 class Propagate(Function):
     """out_i = Σ_j α_k(i,j) h_k(j), summed over k with "sum"."""
 
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        ctx.save_for_backward(alpha, h)
+        save(ctx, alpha, h)
         ctx.graph, ctx.reduce = graph, reduce
         return backend.sum_heads(alpha, h, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        alpha, h = ctx.saved_tensors
+        alpha, h = saved(ctx)
         graph, reduce = ctx.graph, ctx.reduce
         needs_alpha, needs_h = ctx.needs_input_grad[:2]
         if needs_alpha and needs_h and not torch.is_grad_enabled():
@@ -46,13 +66,13 @@ class Transpose(Function):
 
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, g: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        ctx.save_for_backward(alpha, g)
+        save(ctx, alpha, g)
         ctx.graph, ctx.reduce = graph, reduce
         return backend.transpose(alpha, g, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:
-        alpha, g = ctx.saved_tensors
+        alpha, g = saved(ctx)
         return _sample(g, v, ctx.graph, ctx.reduce), _propagate(alpha, v, ctx.graph, ctx.reduce), None, None, None
 
 
@@ -61,13 +81,13 @@ class Sample(Function):
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        ctx.save_for_backward(g, h)
+        save(ctx, g, h)
         ctx.graph, ctx.reduce = graph, reduce
         return backend.sample(g, h, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, u: Tensor) -> Any:
-        g, h = ctx.saved_tensors
+        g, h = saved(ctx)
         return _propagate(u, h, ctx.graph, ctx.reduce), _transpose(u, g, ctx.graph, ctx.reduce), None, None, None
 
 
@@ -108,14 +128,14 @@ class PropagateTanh(Function):
         backend: Backend,
         compute: Callable[..., Tensor] | None = None,
     ) -> Tensor:
-        ctx.save_for_backward(s, t, h, edge)
+        save(ctx, s, t, h, edge)
         ctx.graph = graph
         s, t, h, edge = contiguous(s, t, h, edge)
         return compute(s, t, edge, graph) if compute is not None else backend.tanh_sum(s, t, edge, h, graph)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        s, t, h, edge = ctx.saved_tensors
+        s, t, h, edge = saved(ctx)
         backend = None if torch.is_grad_enabled() else serving_gradients(g)
         if backend is None:
             return *recomputed(_by_primitives, (s, t, h, edge), g, ctx.graph), None, None, None
@@ -135,14 +155,14 @@ class PairScores(Function):
     def forward(
         ctx: Any, source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float, backend: Backend
     ) -> Tensor:
-        ctx.save_for_backward(source, target, att)
+        save(ctx, source, target, att)
         ctx.graph, ctx.slope = graph, slope
         source, target, att = contiguous(source, target, att)
         return backend.pair_scores(source, target, att, slope, graph)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        source, target, att = ctx.saved_tensors
+        source, target, att = saved(ctx)
         backend = None if torch.is_grad_enabled() else serving_gradients(g)
         if backend is None:
             return *recomputed(reference.pair_scores, (source, target, att), g, ctx.slope, ctx.graph), None, None, None
@@ -156,13 +176,13 @@ class Softmax(Function):
     @staticmethod
     def forward(ctx: Any, score: Tensor, graph: Graph, backend: Backend) -> Tensor:
         alpha = backend.softmax(score.contiguous(), graph)
-        ctx.save_for_backward(score, alpha)
+        save(ctx, score, alpha)
         ctx.graph = graph
         return alpha
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        score, alpha = ctx.saved_tensors
+        score, alpha = saved(ctx)
         backend = None if torch.is_grad_enabled() else serving_gradients(g)
         if backend is None:
             return *recomputed(reference.softmax, (score,), g, ctx.graph), None, None

@@ -12,7 +12,7 @@ from mimogc.graph import Graph
 from mimogc.ops import _native, _native_layers, _thresholds
 from mimogc.ops._backends import plain, serving, serving_gradients
 from mimogc.ops._checks import Expected, autocast, matched
-from mimogc.ops._functions import PropagateTanh, contiguous, recomputed
+from mimogc.ops._functions import PropagateTanh, contiguous, recomputed, save, saved
 from mimogc.ops._links import links_of_layers
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import propagate_tanh
@@ -70,8 +70,11 @@ def lmgcs(
         weights: of each layer.
         settings: of each layer.
         graph: the graph, of one kind of nodes.
-        rows: ``[N]`` int64: node i begins as row ``rows[i]`` of x. The caller has checked it.
+        rows: ``[N]`` int64: node i begins as row ``rows[i]`` of x.
     """
+    if rows is not None and (rows.dtype != torch.int64 or rows.shape != (graph.num_nodes,) or rows.device != x.device):
+        wanted = f"int64 [{graph.num_nodes}] on {x.device}"
+        raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
     kernels = not torch.compiler.is_compiling() and serving(x) is _native and not autocast(x.device)
     if not (kernels and _fit(x, weights, graph, rows)):
         _check(x, weights, graph, rows)
@@ -196,7 +199,7 @@ class Layers(Function):
             given = out
             out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
             kept += (given, h, st, derivative)
-        ctx.save_for_backward(rows, x, *tensors, *kept)
+        save(ctx, rows, x, *tensors, *kept)
         ctx.graph, ctx.settings, ctx.links = graph, settings, links
         return out
 
@@ -204,8 +207,8 @@ class Layers(Function):
     def backward(ctx: Any, g: Tensor) -> Any:
         count = len(Weights._fields)
         size = count * len(ctx.settings)
-        rows, x, *saved = ctx.saved_tensors
-        tensors, kept = saved[:size], saved[size:]
+        rows, x, *others = saved(ctx)
+        tensors, kept = others[:size], others[size:]
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
 
             def again(x: Tensor, *tensors: Tensor | None) -> Tensor:
@@ -224,10 +227,10 @@ class Layers(Function):
             wanted = (any(needs[:before]), *needs[before : before + count])
             given, h, st, derivative = kept[4 * number : 4 * number + 4]
             slope = ctx.settings[number].slope
-            grad, *others = _layer_grad(
+            grad, *found = _layer_grad(
                 weights[number], slope, given, h, st, derivative, grad.contiguous(), links[number], wanted
             )
-            gradients[:0] = others
+            gradients[:0] = found
         return None, None, None, grad, *gradients
 
 

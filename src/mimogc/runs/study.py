@@ -27,7 +27,7 @@ class Options:
     quick: bool = False
     paper_hparams: bool = False
     extras: HParams = ()  #: values of the study's own options, see Study.options
-    asked: frozenset[str] = frozenset()  #: which of methods, datasets and variants were named; set by `complete`
+    asked: frozenset[str] = frozenset()  #: which lists were named and which extras given; set by `complete`
 
     @property
     def values(self) -> dict[str, Scalar]:
@@ -175,7 +175,7 @@ def complete(study: Study, options: Options) -> Options:
         options,
         **{kind: _names(study, kind, options) for kind in KINDS},  # type: ignore[arg-type]
         seeds=seeds if options.seeds is None else int(SEEDS.read(options.seeds)),
-        asked=options.asked or frozenset(kind for kind in KINDS if getattr(options, kind)),
+        asked=options.asked or frozenset(kind for kind in KINDS if getattr(options, kind)) | given.keys(),
         extras=tuple({**filled, **given}.items()),
     )
     study.check(completed)

@@ -105,4 +105,4 @@ def _alike(run: Run) -> tuple[tuple[str, ...], ...]:
 
 
 def _size(study: "Study", run: Run) -> float:
-    return math.prod(float(value) for value in extent(study, run)) or 1.0
+    return math.prod(float(value) for value in extent(study, run) if not isinstance(value, str)) or 1.0

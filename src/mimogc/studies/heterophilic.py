@@ -130,8 +130,7 @@ class Heterophilic(MethodStudy):
         if "start" in values and "gain" not in values:
             values["start"] = QUIET_START
         if variant == DEEP:
-            usual = {option.name: option.default for option in self.options}
-            values |= {name: value for name, value in DEEP_VALUES.items() if values.get(name, 0) in (0, usual[name])}
+            values |= {name: value for name, value in DEEP_VALUES.items() if name not in options.asked}
         if dataset.startswith("npz:"):
             values["data"] = sha256(Path(dataset.removeprefix("npz:")).expanduser())[:16]
         return values
