@@ -1,5 +1,7 @@
 """What users of PyG's layers expect: weights of edges, residual maps, missing targets, hooks, torch.func."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.func import functional_call, grad, jacrev, jvp, vmap
@@ -10,7 +12,7 @@ from torch_geometric.utils import to_torch_coo_tensor
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.nn import LMGConv
+from mimogc.nn import LMGConv, LMGCStack, PolynomialConv
 from mimogc.nn.coefficients import ACM, BY_NAME, GATv2
 
 NODES, EDGES = 12, 40
@@ -271,9 +273,10 @@ class TestSubclasses:
 
 def test_torch_jit_is_refused_in_a_sentence():
     x, edge_index = _case()
-    for attempt in (lambda: torch.jit.script(_layer()), lambda: torch.jit.trace(_layer(), (x, edge_index))):
-        with pytest.raises(RuntimeError, match=r"torch.jit is not supported; use torch.compile or torch.export"):
-            attempt()
+    for layer in (_layer(), LMGCStack(x.size(1), 4, 2), PolynomialConv(x.size(1), 4, 2)):
+        for attempt in (torch.jit.script, partial(torch.jit.trace, example_inputs=(x, edge_index))):
+            with pytest.raises(RuntimeError, match=r"torch.jit is not supported; use torch.compile or torch.export"):
+                attempt(layer)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -124,6 +124,16 @@ def check_parameters(layer: "LMGConv") -> None:
         raise TypeError(f"bias: expected {weight.dtype} like lin.weight, got {layer.bias.dtype}")
 
 
+def no_jit(layer: torch.nn.Module) -> Any:
+    """As ``__prepare_scriptable__`` of a layer: what torch.jit.script says of it."""
+    raise RuntimeError("torch.jit is not supported; use torch.compile or torch.export")
+
+
+def check_not_traced(layer: Any = None) -> None:
+    if torch._C._get_tracing_state() is not None:
+        no_jit(layer)
+
+
 def check_flow(layer: "LMGConv") -> None:
     """Refuse a direction or an aggregation that PyG's layers have and the operator has not."""
     if layer.flow != "source_to_target" or layer.aggr not in ("sum", "add"):
@@ -255,6 +265,7 @@ def _check_weight(weight: Tensor, edges: int) -> None:
 
 def plain_graph(edge_index: Any, size: Size, self_loops: bool = False) -> Graph:
     """The Graph for a layer that knows no weights or attributes of edges and must not ignore them."""
+    check_not_traced()
     edges, edge_attr = unpacked(edge_index)
     _check_adjacency(edge_index, size if isinstance(size, tuple) else (size, size))
     if edge_attr is not None:

@@ -253,8 +253,7 @@ class LMGConv(MessagePassing):
     ) -> tuple[Pair, Graph]:
         """The features of both sides, and the graph that the coefficients are computed on, checked."""
         inputs.check_flow(self)
-        if torch._C._get_tracing_state() is not None:
-            raise RuntimeError("torch.jit is not supported; use torch.compile or torch.export")
+        inputs.check_not_traced()
         edge_attr, weights = inputs.with_weights(self.coefficients.weighted, self.edge_dim, edge_attr, edge_weight)
         sides = inputs.sides_of(x, self.in_channels, edge_index, size)
         self._check(sides)
@@ -291,8 +290,7 @@ class LMGConv(MessagePassing):
             return source, self.lin_dst(x[1]).view(shape)
         return source, source if x[1] is x[0] else self.lin(x[1]).view(shape)
 
-    def __prepare_scriptable__(self) -> Any:
-        raise RuntimeError("torch.jit is not supported; use torch.compile or torch.export")
+    __prepare_scriptable__ = inputs.no_jit
 
     def __repr__(self) -> str:
         sizes, kind = f"{self.in_channels}, {self.out_channels}", type(self.coefficients).__name__

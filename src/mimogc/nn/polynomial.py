@@ -12,7 +12,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc._polynomials import POLYNOMIALS, terms
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_features, check_size, plain_graph
+from mimogc.nn._inputs import check_features, check_size, no_jit, plain_graph
 from mimogc.nn._layout import Operator
 from mimogc.ops import propagate
 
@@ -42,6 +42,8 @@ class PolynomialConv(torch.nn.Module):
           weights or attributes
         - **output:** ``[N, C]``
     """
+
+    __prepare_scriptable__ = no_jit
 
     def __init__(
         self,

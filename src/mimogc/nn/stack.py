@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mimogc.nn._inputs import check_features, check_index, check_size, plain_graph
+from mimogc.nn._inputs import check_features, check_index, check_size, no_jit, plain_graph
 from mimogc.nn.coefficients import BY_NAME
 from mimogc.nn.conv import LMGConv
 from mimogc.ops import Settings, Weights, lmgcs
@@ -40,6 +40,8 @@ class LMGCStack(torch.nn.Module):
           table of rows and node i begins as row ``index[i]``.
         - **output:** ``[N, channels]``
     """
+
+    __prepare_scriptable__ = no_jit
 
     def __init__(
         self,

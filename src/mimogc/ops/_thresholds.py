@@ -1,7 +1,7 @@
 """Where one way of computing gives way to another, each beside a measurement that speaks for it.
 
-The numbers were chosen by trials that were not kept. Those beside them are rough, from a script on a busy machine that
-is not in the repository; `MANY_EDGES` and `ALIKE` are weakly determined. `mimogc bench` measures the paths as a whole.
+The numbers were chosen by trials that were not kept. Those beside them are rough, from a busy machine; `MANY_EDGES` and
+`ALIKE` are weakly determined. `benchmarks/thresholds.py` measures both sides, `mimogc bench` the paths as a whole.
 One thread, AVX2, float32, K = 4, random graphs unless said otherwise; a ratio above 1 speaks for the special way.
 """
 
