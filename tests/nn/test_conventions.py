@@ -273,7 +273,7 @@ class TestSubclasses:
 
 def test_torch_jit_is_refused_in_a_sentence():
     x, edge_index = _case()
-    for layer in (_layer(), LMGCStack(x.size(1), 4, 2), PolynomialConv(x.size(1), 4, 2)):
+    for layer in (_layer(), LMGCStack(x.size(1), 4, 2).to(x.dtype), PolynomialConv(x.size(1), 4, 2).to(x.dtype)):
         for attempt in (torch.jit.script, partial(torch.jit.trace, example_inputs=(x, edge_index))):
             with pytest.raises(RuntimeError, match=r"torch.jit is not supported; use torch.compile or torch.export"):
                 attempt(layer)

@@ -109,6 +109,10 @@ class TestPlan:
         assert [dict(zinc_models.parts_of(other)).get("gain", 1.0) for other in found] == [1.0, 1.0, 8**-0.5]
         (loud,) = runs(methods=("lmgc",), variants=("bonds",), seeds=1, extras=(("gain", 0.5),))
         assert dict(zinc_models.parts_of(loud))["gain"] == 0.5
+        (usual,) = runs(methods=("lmgc",), variants=("bonds",), seeds=1, extras=(("gain", 1.0),))
+        assert dict(zinc_models.parts_of(usual))["gain"] == 1.0  # given, so that it counts
+        (silent, *_) = runs(methods=("lmgc",), variants=("residual",), seeds=1, extras=(("gain", 0.0),))
+        assert dict(zinc_models.parts_of(silent))["learn_gain"]  # else its layers would never be heard of
         model = zinc_models.regressor(40, "lmgc", 8, 4, zinc_models.parts_of(run))
         assert model.edge_types == 4
         assert model.residual

@@ -41,7 +41,7 @@ def molecule_options(epochs: int, molecules: int) -> tuple[Option, ...]:
         Option("pe", "none", "positional encoding", choices=("none", "lappe", "rwse")),
         Option("heads", 4, "computational graphs per layer", least=1),
         Option("budget", 100_000, "most parameters of a model", least=1),
-        Option("gain", 1.0, "what residual branches are multiplied by at the start", late=True),
+        Option("gain", 1.0, "learnt factor of residual branches at the start; not given: 1, not learnt", late=True),
     )
 
 
@@ -60,6 +60,8 @@ class MoleculeStudy(MethodStudy):
 
     def values(self, dataset: str, method: str, variant: str, options: Options) -> dict[str, Scalar]:
         values = super().values(dataset, method, variant, options)
+        if "gain" in options.asked:
+            values["gain"] = options.values["gain"]  # also where it is the usual number, which is not learnt
         if variant in TYPED_VARIANTS and "start" in values and "gain" not in values:
             values["start"] = SMALL_BRANCHES
         return values

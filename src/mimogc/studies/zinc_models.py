@@ -105,7 +105,7 @@ def parts_of(run: Run) -> HParams:
     if run.variant in TYPED_VARIANTS or values["edge_features"]:
         parts["edge_types"] = _edge_types(run.variant)
     if "gain" in values:
-        parts["gain"] = values["gain"]
+        parts |= {"gain": values["gain"], "learn_gain": True}
     elif values.get("start") == SMALL_BRANCHES:
         parts["gain"] = int(values["layers"]) ** -0.5
     return hparams(**parts)
