@@ -296,3 +296,11 @@ def test_rows_of_several_layers():
 def test_a_lazy_layer_with_a_residual_connection(name):
     layer = LMGConv(-1, 4, coefficients=name, residual=True)
     assert layer(torch.randn(5, 3), torch.randint(5, (2, 9))).shape == (5, 4)
+
+
+@pytest.mark.parametrize("name", ["att_src", "att_dst"])
+def test_scores_of_gat_are_not_broadcast(name):
+    layer = LMGConv(5, 8, coefficients="gat")
+    setattr(layer.coefficients, name, torch.nn.Parameter(torch.zeros(1, 4, 1)))
+    with pytest.raises(ValueError, match=rf"{name}: expected shape \[1, 4, 8\], got \[1, 4, 1\]"):
+        layer(*_case())

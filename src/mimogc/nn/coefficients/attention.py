@@ -50,6 +50,13 @@ class GAT(Scored):
             if parameter is not None:
                 glorot(parameter)
 
+    def check(self) -> None:
+        expected = (1, self.heads, self.out_channels)
+        for name in ("att_src", "att_dst", "att_edge"):  # torch would broadcast them
+            value = getattr(self, name)
+            if value is not None and value.shape != expected:
+                raise ValueError(f"{name}: expected shape {list(expected)}, got {list(value.shape)}")
+
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = (h[0] * self.att_src).sum(-1), (h[1] * self.att_dst).sum(-1)  # [N, K]
         score = source[graph.src] + target[graph.dst]
