@@ -29,7 +29,7 @@ CURVE_POINTS = 100
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
 SPLITS = 10  # of every dataset in the catalog
 # Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
-# Settled by validation (`benchmarks/starts.py`, forms gate-0, gate-0-quiet).
+# Settled by validation in trials that were not kept; gate-0 and gate-0-quiet of `benchmarks/starts.py` can repeat them.
 QUIET = 0.25
 QUIET_START = "calibrated, branches by 1/4"
 AVERAGED = "averaged"  # the variant with the mean over the graphs
