@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+
+# Some virtual machines name AMX among the processor's instructions and do not allow it: torch's own products in
+# bfloat16 then end the process. Set before torch is loaded, and inherited by the processes that tests start.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 import torch
 
 if "MIMOGC_TEST_DEVICE" in os.environ:  # of `make gpu-test`: tensors are made there, also those of parameters of tests

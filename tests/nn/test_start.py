@@ -189,6 +189,24 @@ class TestCalibrate:
             with pytest.raises(ValueError, match="scale: expected a positive number"):
                 calibrate(model, x, graph, scale=wrong)
 
+    @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e-6, 1e3, 1e12])
+    def test_a_second_time_changes_nothing_whatever_the_size_of_the_features(self, size):
+        graph, x = erdos_renyi(100, 4, 0), size * torch.randn(100, 16)
+        layer = LMGConv(16, 16)
+        calibrate(layer, x, graph)
+        before = copy.deepcopy(layer.state_dict())
+        assert calibrate(layer, x, graph)[""] == pytest.approx(1, abs=1e-3)
+        assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+    def test_autocast_changes_nothing(self):
+        graph, x = erdos_renyi(100, 4, 0), torch.randn(100, 16)
+        model = Stack(16, 4)
+        twin = copy.deepcopy(model)
+        calibrate(model, x, graph)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            calibrate(twin, x, graph)
+        assert all(torch.equal(value, model.state_dict()[name]) for name, value in twin.state_dict().items())
+
     def test_a_second_time_changes_nothing(self):
         model, x, graph = case(6)
         calibrate(model, x, graph)

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -25,8 +25,8 @@ def calibrate(
 ) -> dict[str, float]:
     """Scale the layers of a model, one after another, until the output of each has unit scale on these inputs.
 
-    One pass of ``model(*inputs)``, without dropout and without gradients. The score vectors of a layer are scaled until
-    its scores are small beside its offsets, whatever the scale of the features. Then its W^(k) are multiplied by one
+    One pass of ``model(*inputs)``, without dropout, gradients and autocast. The score vectors of a layer are scaled
+    until its scores are small beside its offsets, whatever the features' scale. Then its W^(k) are multiplied by one
     number and the score vectors divided by it, so that the coefficients stay as they are and the output has a root mean
     square of one, before bias, activation and whatever the model does with it (a residual connection, a learnt factor).
     To be called once, before training, with an input that is typical: the whole graph, or a batch.
@@ -159,7 +159,7 @@ def _calibrated(
     seen: set[str] = set()
     handles = [layer.register_forward_pre_hook(hook(name), with_kwargs=True) for name, layer in layers.items()]
     try:
-        with torch.no_grad(), _evaluating(model):
+        with torch.no_grad(), _evaluating(model), _full_precision(model):
             model(*inputs, **named)
     except BaseException:
         with torch.no_grad():
@@ -189,6 +189,16 @@ def _factor(name: str, out: Tensor, graph: Any) -> float:
     if scale == 0.0:
         raise ValueError(f"inputs: the output of layer {name!r} is zero, and cannot be brought to unit scale")
     return 1.0 / scale
+
+
+@contextmanager
+def _full_precision(model: torch.nn.Module) -> Iterator[None]:
+    """Without autocast, whose rounding would hide whether a layer follows its weights."""
+    with ExitStack() as stack:
+        for device in {parameter.device.type for parameter in model.parameters()}:
+            if torch.amp.is_autocast_available(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
 
 
 @contextmanager

@@ -127,8 +127,8 @@ class LMGC(Scored):
         edges = int(graph.total(torch.tensor(graph.num_edges, device=graph.device)))
         if self.offset is None or not edges:
             return
-        s, t = self.scores(h)
-        squares = ((s - self.offset)[graph.dst] + t[graph.src]).double().square().sum()
+        s, t = self._terms(h)  # without the offset, beside which small scores would lose their digits
+        squares = (s[graph.dst] + t[graph.src]).double().square().sum()
         found = math.sqrt(float(graph.total(squares)) / (edges * self.heads))
         wanted = _score(depth)
         if math.isfinite(found) and found > 0 and abs(wanted / found - 1) > CLOSE:
@@ -140,13 +140,16 @@ class LMGC(Scored):
 
     def scores(self, h: Pair) -> Pair:
         """s [N, K] of the targets, with the offset, and t [N, K] of the sources."""
+        s, t = self._terms(h)
+        return s if self.offset is None else s + self.offset, t
+
+    def _terms(self, h: Pair) -> Pair:
         if h[0] is h[1]:
             s, t = (F.leaky_relu(h[0].flatten(1), self.negative_slope) @ self.att.t()).chunk(2, dim=1)
-        else:
-            to_target, to_source = self.att.chunk(2)
-            source, target = (F.leaky_relu(side.flatten(1), self.negative_slope) for side in h)
-            s, t = target @ to_target.t(), source @ to_source.t()
-        return s if self.offset is None else s + self.offset, t
+            return s, t
+        to_target, to_source = self.att.chunk(2)
+        source, target = (F.leaky_relu(side.flatten(1), self.negative_slope) for side in h)
+        return target @ to_target.t(), source @ to_source.t()
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         s, t = self.scores(h)
