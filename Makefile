@@ -75,7 +75,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/mimogc bench
-	for part in zinc nodes universality waiting; do $(BIN)/python benchmarks/$$part.py || exit; done
+	for part in zinc nodes universality waiting calls; do $(BIN)/python benchmarks/$$part.py || exit; done
 
 clean:
 	rm -rf .venv build dist results report .pytest_cache .mypy_cache .ruff_cache .hypothesis

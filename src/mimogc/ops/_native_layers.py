@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mimogc._library import on_huge_pages, run
 from mimogc.ops import _thresholds
-from mimogc.ops._native import pointer, sizes, struct
+from mimogc.ops._native import for_one_call, pointer, sizes
 
 
 class Weights(NamedTuple):
@@ -41,7 +41,7 @@ def layer(
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    run("mimogc_layer", links, of, for_one_call(*map(pointer, own)), *places)
     return out, h, st, derivative
 
 
@@ -82,7 +82,7 @@ def layer_grad(
         bias=h.new_empty(width // heads) if needs_bias else None,
     )
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
     places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads
@@ -96,7 +96,7 @@ def narrow_layer(x: Tensor, own: Weights, slope: float, links: Any, gelu: bool) 
     derivative = on_huge_pages(torch.empty_like(out)) if gelu else None
     of = sizes(x, heads, width // heads, features=features, slope=slope)
     places = x.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_narrow_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    run("mimogc_narrow_layer", links, of, for_one_call(*map(pointer, own)), *places)
     return out, st, derivative
 
 
@@ -123,7 +123,7 @@ def narrow_layer_grad(
         bias=x.new_empty(width // heads) if needs_bias else None,
     )
     of = sizes(x, heads, width // heads, features=features, slope=slope)
-    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
     places = x.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_narrow_layer_grad", links, of, weights, *places, gradients)
     return grads

@@ -13,11 +13,11 @@ from mimogc.report import numbers
 from mimogc.report.names import label
 from mimogc.report.published import Published, published
 from mimogc.report.specs import Column, TableSpec
-from mimogc.runs.driver import make_plan
+from mimogc.runs.driver import make_plan, to_come
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import HParams, Record, hparams
 from mimogc.runs.selection import Cell, place
-from mimogc.runs.study import Options, Study, arguments
+from mimogc.runs.study import Options, Study, arguments, says_what_follows
 from mimogc.runs.times import about, duration, expected
 
 RANKS = ("best", "second")
@@ -283,8 +283,8 @@ def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Seque
             plan = make_plan(study, request, stored)
         except (UsageError, RuntimeError, OSError):  # a file of one's own that is no longer there
             continue
-        seconds, from_another = expected(study, plan.todo, stored)
-        known += seconds is not None and type(study).follow_up is Study.follow_up
+        seconds, from_another = expected(study, [*plan.todo, *to_come(study, request, plan, stored)], stored)
+        known += seconds is not None and says_what_follows(study)
         found += [] if seconds is None else [seconds]
         rough |= from_another
     if not found:
