@@ -210,10 +210,11 @@ def _peers(
 
 
 def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
-    """The best and the second-best of at least two finite values."""
+    """The best and the second-best of at least two finite values; those that are equal share a place."""
     finite = {name: mean for name, mean in means.items() if math.isfinite(mean)}
-    order = sorted(finite, key=lambda name: finite[name], reverse=not lower_is_better)
-    return dict(zip(order, RANKS, strict=False)) if len(order) > 1 else {}
+    order = sorted(finite.values(), reverse=not lower_is_better)
+    places = {name: order.index(mean) for name, mean in finite.items()}
+    return {name: RANKS[place] for name, place in places.items() if place < len(RANKS)} if len(order) > 1 else {}
 
 
 def _direction(lower: Mapping[Column, bool]) -> str:
