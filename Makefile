@@ -27,7 +27,9 @@ run: setup
 	$(BIN)/mimogc reproduce universality --jobs 2
 	$(BIN)/mimogc report
 
-test: lint sanitize kernels reference triton
+test: setup
+	$(MAKE) --jobs 2 --output-sync lint sanitize
+	$(MAKE) kernels reference triton
 
 lint: setup
 	$(BIN)/ruff check .
@@ -38,8 +40,8 @@ lint: setup
 sanitize: setup
 	$(BIN)/python tests/ops/sanitize.py
 
-# Two files of tests at a time, each with one thread of its own unless a test asks for more.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile
+# Two files of tests at a time, those that take longest first, each with one thread of its own unless a test asks for more.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 kernels: setup browser
 	$(PYTEST)
@@ -75,7 +77,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/mimogc bench
-	for part in zinc nodes universality waiting; do $(BIN)/python benchmarks/$$part.py || exit; done
+	for part in zinc nodes universality waiting calls; do $(BIN)/python benchmarks/$$part.py || exit; done
 
 clean:
 	rm -rf .venv build dist results report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,14 @@ def _mirror() -> Path:
     return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+LONG = ("test_packaging.py", "test_triton_compiled.py", "test_page.py", "test_compile.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest come first: workers take them in this order, and end at about the same time."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """Every test begins at the same place of torch's random numbers."""

@@ -57,6 +57,13 @@ def factory(channels, heads):
     return LMGConv(channels, channels, heads, "eq12")
 
 
+def measured(channels):
+    """A layer that needs the values of its weights to be built, which tensors without memory do not have."""
+    layer = LMGConv(channels, channels, 2)
+    layer.scale = float(layer.lin.weight.detach().std())
+    return layer
+
+
 def wrong(channels):
     return channels
 
@@ -153,13 +160,21 @@ class TestOnesOwn:
 
     def test_on_molecules(self, folder: Path, datasets: Path) -> None:
         assert load_molecules("zinc12k")
-        extras = (("epochs", 1), ("molecules", 40), ("budget", 4000))
-        options = Options(methods=("mymodule:Mine", "gat"), variants=("residual",), seeds=1, quick=True, extras=extras)
+        extras = (("epochs", 1), ("molecules", 40))
+        options = Options(
+            methods=("mymodule:Mine", "mymodule:measured", "gat", "lmgc"),
+            variants=("residual",),
+            seeds=1,
+            quick=True,
+            extras=extras,
+        )
         summary = driver.reproduce(ZINC12K, options, folder / "runs.db", Silent())
-        assert [record.status for record in summary.records] == ["done", "done"]
+        assert [record.status for record in summary.records] == ["done"] * 4
         assert driver.reproduce(ZINC12K, options, folder / "runs.db", Silent()).records == []
         write_report(folder / "runs.db", folder / "report")
-        assert "<th>Mine</th>" in (folder / "report" / "zinc12k.md").read_text()
+        page = (folder / "report" / "zinc12k.md").read_text()
+        for name in ("Mine", "measured"):
+            assert page.count(f"<th>{name}</th>") == 2, name  # a row of the table, and one beside LMGC
 
     def test_from_the_command_to_the_table(self, folder: Path, datasets: Path) -> None:
         def command(*arguments: str) -> str:

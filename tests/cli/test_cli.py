@@ -85,6 +85,19 @@ def test_dry_run_says_what_is_run_and_how_long_it_takes(capsys: pytest.CaptureFi
     assert "computing time, one run after the other: about " in out or "less than a second" in out
 
 
+def test_dry_run_says_what_follows_from_a_grid(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("reproduce", "heterophilic", "--datasets", "texas", "--methods", "lmgc", "--dry-run")
+    _, out, _ = mimogc(capsys, *asked)
+    assert "then 50 runs at the settings that these select; computing time, estimated: about 5 min 0 s, roughly" in out
+    document = json.loads(mimogc(capsys, *asked, "--json")[1])
+    assert (document["missing"], document["following"], document["following_seconds"]) == (90, 50, 300)
+    assert "then" not in mimogc(capsys, *asked, "--paper-hparams")[1]
+    assert (
+        "then the runs that follow from the results"
+        in mimogc(capsys, "reproduce", "tiny_study:REFINED", "--dry-run")[1]
+    )
+
+
 def test_help_of_a_study_has_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = mimogc(capsys, "reproduce", TINY, "--help")
     assert code == 0

@@ -1,5 +1,6 @@
 """What users of PyG's layers expect: weights of edges, residual maps, missing targets, hooks, torch.func."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -206,6 +207,29 @@ class TestHooks:
             name == "gcn" or part == "coefficients"
         ) else None
         assert not torch.allclose(layer(x, edge_index), expected)
+
+    @pytest.mark.parametrize("name", ["lmgc", "gcn"])
+    def test_a_low_rank_addition_needs_no_weight_of_its_own(self, name):
+        class Adapted(torch.nn.Module):
+            def __init__(self, base, up, down):
+                super().__init__()
+                self.base, self.up, self.down = base, up, down
+
+            def forward(self, x):
+                return self.base(x) + x @ self.down @ self.up
+
+        x, edge_index = _case()
+        layer = _layer(name)
+        rows, features = layer.lin.weight.shape
+        up, down = torch.randn(2, rows, dtype=x.dtype), torch.randn(features, 2, dtype=x.dtype)
+        merged = copy.deepcopy(layer)
+        with torch.no_grad():
+            merged.lin.weight += (down @ up).t()
+        layer.lin = Adapted(layer.lin, up, down)
+        torch.testing.assert_close(layer(x, edge_index), merged(x, edge_index), rtol=1e-4, atol=1e-4)
+        layer.lin = torch.nn.Sequential(layer.lin, torch.nn.ZeroPad1d((0, rows)))
+        with pytest.raises(ValueError, match=rf"lin: expected an output of shape \[N, {rows}\], got"):
+            layer(x, edge_index)
 
     def test_a_map_of_ones_own_is_used(self):
         class Doubled(torch.nn.Module):

@@ -361,6 +361,16 @@ class TestFitWidth:
         fit_width(lambda width: LMGConv(3, width), 1000)
         assert torch.equal(torch.random.get_rng_state(), before)
 
+    def test_a_layer_that_needs_its_weights_to_be_built(self) -> None:
+        def build(width: int) -> torch.nn.Module:
+            layer = torch.nn.Linear(3, width)
+            layer.scale = layer.weight.detach().std().item()
+            return layer
+
+        before = torch.random.get_rng_state()
+        assert fit_width(build, 1000) == 250
+        assert torch.equal(torch.random.get_rng_state(), before)
+
     def test_too_small_a_budget(self) -> None:
         with pytest.raises(ValueError, match="budget: 10 parameters are too few"):
             fit_width(lambda width: NodeClassifier(1703, width, 5), 10)

@@ -413,8 +413,13 @@ class TestCalibrate:
         scores = classifier(texas.x, texas.graph())
         assert float(F.cross_entropy(scores, texas.y)) < 2 * math.log(texas.num_classes)
 
-    @pytest.mark.parametrize("graph_name", ["random", "zinc", "squirrel"])
-    @pytest.mark.parametrize("depth", [2, 8, 32, 64])
+    @pytest.mark.parametrize(
+        ("graph_name", "depth"),
+        [
+            *((name, depth) for name in ("random", "zinc") for depth in (2, 8, 32, 64)),
+            *(pytest.param("squirrel", depth, marks=pytest.mark.kernels) for depth in (2, 64)),  # long in plain torch
+        ],
+    )
     def test_depth(self, graph_name, depth, datasets: Path):
         """The scale of features at any depth; that of gradients where the activation does not change it by itself."""
         graph = _graph(graph_name)
@@ -435,6 +440,7 @@ def _graph(name: str) -> Graph:
     return next(iter(molecules.batches(molecules.split("train")[:32], 32, True))).graph
 
 
+@pytest.mark.kernels  # the same with every backend
 @pytest.mark.parametrize("spoil", [False, True])
 def test_rank_0_decides(tmp_path: Path, spoil: bool):
     with socket.socket() as probe:

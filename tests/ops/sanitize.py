@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,8 +24,15 @@ def main() -> int:
         return 1
     sources = [str(HERE / "sanitize.cpp"), *map(str, sorted(KERNELS.glob("*.cpp")))]
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "sanitize"
-        subprocess.run([compiler, *FLAGS, "-march=native", *sources, "-o", str(program)], check=True)
+        program, objects = Path(folder) / "sanitize", [f"{folder}/{number}.o" for number in range(len(sources))]
+
+        def compiled(source: str, place: str) -> int:
+            return subprocess.run([compiler, *FLAGS, "-march=native", "-c", source, "-o", place]).returncode
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            if any(pool.map(compiled, sources, objects)):
+                return 1
+        subprocess.run([compiler, *FLAGS, *objects, "-o", str(program)], check=True)
         environment = os.environ | {"OMP_NUM_THREADS": "2", "ASAN_OPTIONS": "detect_leaks=1"}
         print("sanitize: ", end="", flush=True)
         return subprocess.run([str(program)], env=environment, check=False).returncode

@@ -4,10 +4,13 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from stored_results import node_record
+from stored_results import ENVIRONMENT, node_record
 
 from mimogc.report import write_report
-from mimogc.report.comparison import findings, paired
+from mimogc.report.comparison import findings, paired_by_seed, paired_by_split
+from mimogc.runs.run import Outcome, Record, Run, hparams
+from mimogc.studies.heterophilic import STUDY
+from mimogc.studies.zinc import ZINC, ZINC12K
 
 ACCURACY = {"lmgc": (80.0, 81.0, 79.0, 80.0), "acm": (84.0, 85.0, 83.5, 83.5), "gin": (80.0, 70.0, 90.0, 79.0)}
 
@@ -23,7 +26,7 @@ def records():  # type: ignore[no-untyped-def]
 
 
 def test_differences_are_paired_over_splits(records) -> None:  # type: ignore[no-untyped-def]
-    (table,) = paired(records)
+    (table,) = paired_by_split(STUDY, records)
     assert table.columns == ("Texas",)
     # ACM: gaps −4, −4, −4.5, −3.5, standard deviation 0.408, divided by √4. GIN: 0, 11, −11, 1.
     assert table.rows == (("ACM", (("−4.0 ± 0.2", True),)), ("GIN", (("+0.2 ± 4.5", False),)))
@@ -53,7 +56,8 @@ def test_the_mean_over_graphs_is_compared_with_the_sum(records) -> None:  # type
 
 def test_nothing_is_said_without_results(records) -> None:  # type: ignore[no-untyped-def]
     alone = [record for record in records if record.run.method == "lmgc"]
-    assert paired(alone) == findings(alone) == []
+    assert paired_by_split(STUDY, alone) == findings(alone) == []
+    assert paired_by_seed(ZINC12K, MOLECULES[:4]) == []
 
 
 def test_the_report_has_the_table_and_the_curves_as_files(records, make_store, tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -65,3 +69,40 @@ def test_the_report_has_the_table_and_the_curves_as_files(records, make_store, t
     drawing = ElementTree.parse(page.parent / "curves" / "heterophilic-1.svg").getroot()
     names = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert names[-4:] == ["Texas", "ACM", "GIN", "LMGC"]
+
+
+def molecule_record(method: str, variant: str, seed: int, val: float, test: float, lr: float = 0.001) -> Record:
+    values = hparams(lr=lr, layers=8, molecules=10_000, epochs=1000, heads=4, budget=100_000)
+    run = Run("zinc12k", "zinc12k", method, variant, values, 0, seed)
+    metrics = {"test_mae": test, "val_mae": val, "train_mae": 0.1, "seconds_per_epoch": 1.0}
+    return Record(run, "done", Outcome(metrics, {}, 3.0), ENVIRONMENT, "2026-01-01T00:00:00.000+00:00")
+
+
+OWN = "my_methods:Mine"
+MOLECULES = [
+    *(molecule_record("lmgc", "basic", seed, 0.2, 0.20 + seed / 100) for seed in range(4)),
+    # Behind LMGC by 0.04, 0.04, 0.04, 0.06 where validation selected it, ahead where it did not.
+    *(molecule_record(OWN, "basic", seed, 0.3, 0.24 + seed / 100 + 0.02 * (seed == 3)) for seed in range(4)),
+    *(molecule_record(OWN, "basic", seed, 0.4, 0.01, lr=0.0003) for seed in range(4)),
+    molecule_record("lmgc", "jk", 0, 0.2, 0.3),
+    molecule_record("gin", "jk", 0, 0.2, 0.25),
+    molecule_record("gin", "jk", 1, 0.2, 9.0),  # LMGC does not have this seed
+]
+
+
+@pytest.mark.parametrize("study", [ZINC12K, ZINC], ids=["zinc12k", "zinc"])
+def test_errors_are_paired_over_seeds_also_of_a_method_of_ones_own(study) -> None:  # type: ignore[no-untyped-def]
+    records = [record for record in MOLECULES if record.run.variant in study.variants]
+    (table,) = paired_by_seed(study, records)
+    own = (OWN, (("+0.045 ± 0.005", True), ("missing", False)))
+    gin = ("GIN", (("missing", False), ("−0.050", False)))
+    if study is ZINC12K:
+        assert (table.columns, table.rows) == (("basic", "jk"), (gin, own))
+    else:
+        assert (table.columns, table.rows) == (("basic",), ((OWN, own[1][:1]),))
+
+
+def test_the_report_of_molecules_has_the_table(make_store, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    page = write_report(make_store(MOLECULES), tmp_path / "report")
+    assert f"<th>{OWN}</th><td><b>+0.045 ± 0.005</b></td>" in (page.parent / "zinc12k.md").read_text()
+    assert "above zero where LMGC is ahead" in page.read_text()

@@ -112,6 +112,12 @@ def test_where_the_paper_has_a_value_per_column_it_stands_in_the_cell(make_store
     assert text.count('<table class="results">') == 1 + 1  # the paired differences
 
 
+def test_equal_values_share_a_place() -> None:
+    filled = table([record("gin", "n16", 0.25), record("acm", "n16", 0.25), record("lmgc", "n16", 0.5)])
+    ranks = {row.method: entry.rank for row in filled.rows for entry in row.entries if entry.rank}
+    assert ranks == {"GIN": "best", "ACM": "best"}
+
+
 def test_a_value_that_is_not_finite_is_shown_and_never_best() -> None:
     records = [record("lmgc", "n64", math.inf, seed) for seed in range(3)]
     records += [record(method, "n64", 0.5, seed) for method in ("acm", "gin") for seed in range(3)]

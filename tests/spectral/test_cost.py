@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import resource, torch
 from mimogc.data import load_nodes
@@ -18,6 +20,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 """
 
 
+@pytest.mark.kernels  # the same with every backend
 def test_component_amplification_on_chameleon(datasets):
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 4

@@ -247,6 +247,21 @@ class TestSelection:
         assert {dict(run.hparams)["lr"] for run in repeats} == {0.003}
         assert {(run.seed, run.split) for run in repeats} == {(s, i) for s in range(1, 6) for i in range(10)}
 
+    def test_what_will_be_repeated_is_known_before_the_grid_is(self) -> None:
+        options = complete(STUDY, Options(datasets=("texas",), methods=("lmgc", "gin"), seeds=2))
+        assert len(STUDY.to_come(options, [])) == 2 * 2 * 10
+        grid = [run for run in STUDY.runs(options) if run.method == "gin"]
+        best = grid[-1].hparams
+        scores = [Outcome({"test_accuracy": 1.0, "val_accuracy": float(run.hparams == best)}) for run in grid]
+        stored = [Record(run, "done", score, {}, "") for run, score in zip(grid, scores, strict=True)]
+        told = STUDY.to_come(options, stored)
+        assert {run.hparams for run in told if run.method == "gin"} == {best}
+        repeats = STUDY.follow_up(options, stored)
+        plan = driver.make_plan(STUDY, options, stored)
+        done = Record(repeats[0], "done", scores[0], {}, "")
+        assert len(driver.to_come(STUDY, options, plan, [*stored, done])) == 2 * 2 * 10 - 1
+        assert STUDY.to_come(replace(options, paper_hparams=True), []) == []
+
     def test_cells_are_means_of_repeats(self) -> None:
         repeats = [record(0.003, split, seed, 0, 10 * seed + split) for seed in (1, 2, 3) for split in (0, 1)]
         unfinished = record(0.003, 0, 4, 0, 100)
@@ -266,7 +281,7 @@ class TestSelection:
         ours = [record(0.01, split, 1, 0, score) for split, score in enumerate((50.0, 60.0, 70.0))]
         theirs = [record(0.01, split, 1, 0, score, "gin") for split, score in enumerate((49.0, 58.0, 67.0))]
         (found,) = STUDY.differences([*ours, *theirs])
-        assert (found.against, found.mean, found.splits) == ("gin", 2.0, 3)
+        assert (found.against, found.mean, found.pairs) == ("gin", 2.0, 3)
         assert found.standard_error == pytest.approx(1 / math.sqrt(3))
 
 

@@ -16,7 +16,7 @@ from mimogc.runs.driver import Summary
 from mimogc.runs.options import variant_title
 from mimogc.runs.run import Run, Scalar
 from mimogc.runs.selection import Cell
-from mimogc.runs.study import Options, Study, complete
+from mimogc.runs.study import Options, Study, complete, says_what_follows
 from mimogc.runs.times import duration, expected
 
 UNSEEN = ("data", "start")  # what belongs to the identity of a run, and nobody has chosen
@@ -126,8 +126,14 @@ def _pairs(pairs: Iterable[tuple[str, Scalar]]) -> str:
     return " ".join(f"{name}={value}" for name, value in pairs)
 
 
-def plan(study: Study, options: Options, summary: Summary) -> None:
-    """Print what would be computed, by method, and how long it would take."""
+def following(study: Study, summary: Summary, later: Sequence[Run]) -> dict[str, Any]:
+    """What the document of a dry run has besides: how many runs follow from those asked for, and for how long."""
+    time = expected(study, later, summary.stored)
+    return {"following": len(later), "following_seconds": time.seconds, "following_seconds_are_rough": time.rough}
+
+
+def plan(study: Study, options: Options, summary: Summary, later: Sequence[Run]) -> None:
+    """Print what would be computed, by method, what will follow from it, and how long both would take."""
 
     def row(run: Run) -> tuple[str, str, str]:
         return run.dataset, run.method, variant_title(run.variant, study.unusual(run.hparams))
@@ -144,6 +150,11 @@ def plan(study: Study, options: Options, summary: Summary) -> None:
         time = expected(study, missing, summary.stored)
         why = ", nothing comparable of this study is stored" if time.seconds is None else ""
         print(f"computing time, one run after the other: {time}{why}")
+    if later:
+        time = expected(study, later, summary.stored)
+        print(f"then {len(later):,} runs at the settings that these select; computing time, estimated: {time}")
+    elif missing and not says_what_follows(study):
+        print("then the runs that follow from the results of these")
 
 
 def conclusion(console: Console, summary: Summary, store: Path) -> None:

@@ -201,8 +201,9 @@ def _dry_run(study: "Study", options: "Options", store: Path, as_json: bool) -> 
             summary.stored = results.records(study.name)
     summary.plan = driver.make_plan(study, options, summary.stored)
     summary.stored_before = len(summary.plan.runs) - summary.plan.missing
+    later = driver.to_come(study, options, summary.plan, summary.stored)
     if as_json:
-        print(present.as_json(present.document(study, store, summary)))
+        print(present.as_json(present.document(study, store, summary) | present.following(study, summary, later)))
     else:
-        present.plan(study, options, summary)
+        present.plan(study, options, summary, later)
     return 0

@@ -108,19 +108,19 @@ def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, multiplied: 
 
 def check_parameters(layer: "LMGConv") -> None:
     """Refuse a weight or bias that someone has put in the place of a layer's own and that does not fit."""
-    coefficients, weight = layer.coefficients, layer.lin.weight
+    coefficients, weight = layer.coefficients, getattr(layer.lin, "weight", None)
     rows, channels = coefficients.map_shape(layer.out_channels)
     total = out_channels(coefficients.layout, layer.combine, layer.heads, layer.out_channels)
     for name, size in (("lin", rows * channels), ("lin_dst", rows * channels), ("res", total)):
         lin = getattr(layer, name)
-        if lin is None or is_uninitialized_parameter(lin.weight):
-            continue
+        if not hasattr(lin, "weight") or is_uninitialized_parameter(lin.weight):
+            continue  # there is none, or someone's own module is in its place
         if lin.weight.dim() != 2 or lin.weight.size(0) != size:
             raise ValueError(f"{name}.weight: expected shape [{size}, F], got {list(lin.weight.shape)}")
     coefficients.check()
     if layer.bias is not None and layer.bias.shape != (total,):
         raise ValueError(f"bias: expected shape [{total}], got {list(layer.bias.shape)}")
-    if layer.bias is not None and layer.bias.dtype != weight.dtype:
+    if layer.bias is not None and weight is not None and layer.bias.dtype != weight.dtype:
         raise TypeError(f"bias: expected {weight.dtype} like lin.weight, got {layer.bias.dtype}")
 
 
@@ -235,8 +235,9 @@ def layer_graph(
 
 def fetches_h(layer: "LMGConv") -> bool:
     """Whether a part of a graph fetches rows of h, which are shorter than those of x and all that is looked at."""
-    weight = layer.lin.weight
-    return layer.coefficients.reads == "h" and layer.lin_dst is None and weight.size(0) < weight.size(1)
+    weight = getattr(layer.lin, "weight", None)
+    narrows = weight is not None and weight.size(0) < weight.size(1)
+    return narrows and layer.coefficients.reads == "h" and layer.lin_dst is None
 
 
 def fetched(layer: "LMGConv", x: Pair, graph: Graph) -> Pair:

@@ -26,6 +26,14 @@ class Operator:
         return iter((self.alpha, self.weight))
 
 
+def mapped(lin: torch.nn.Module, x: Tensor, shape: tuple[int, int]) -> Tensor:
+    """h [N, rows, channels] of x; `lin` may be a module of someone's own, such as a linear map with an addition."""
+    h: Tensor = lin(x)
+    if h.dim() != 2 or h.size(1) != shape[0] * shape[1]:
+        raise ValueError(f"lin: expected an output of shape [N, {shape[0] * shape[1]}], got {list(h.shape)}")
+    return h.reshape(-1, *shape)
+
+
 def out_channels(layout: str, combine: str, heads: int, channels: int) -> int:
     """The number of output channels of the layer."""
     return heads * channels if layout == "free" and combine == "concat" else channels

@@ -267,6 +267,8 @@ class LMGConv(MessagePassing):
             for lin, side in zip(maps, x, strict=False):
                 lin(side.new_empty(0, side.size(1)))
             self._start()
+        if not hasattr(self.lin, "weight"):
+            return
         weight, dtype = self.lin.weight, x[0].dtype
         if dtype != weight.dtype and not torch.is_autocast_enabled(x[0].device.type):
             raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {dtype}")
@@ -278,17 +280,18 @@ class LMGConv(MessagePassing):
             raise ValueError(f"x: expected device {weight.device} like the layer's weights, got {x[0].device}")
 
     def _linear_maps(self) -> list[Linear]:
-        return [self.lin] if self.lin_dst is None else [self.lin, self.lin_dst]
+        """Those that are linear; someone may have put another module in their place."""
+        return [lin for lin in (self.lin, self.lin_dst) if hasattr(lin, "weight")]
 
     def _maps(self, x: Pair, graph: Graph) -> Pair:
         """h [N, rows, channels] of sources and targets."""
-        shape = (-1, *self.coefficients.map_shape(self.out_channels))
-        source = self.lin(x[0]).view(shape)
+        shape = self.coefficients.map_shape(self.out_channels)
+        source = layout.mapped(self.lin, x[0], shape)
         if self.lin_dst is None and graph.is_partitioned:
             return (graph.gathered(source), source) if inputs.fetches_h(self) else (source, source[: graph.num_dst])
         if self.lin_dst is not None:
-            return source, self.lin_dst(x[1]).view(shape)
-        return source, source if x[1] is x[0] else self.lin(x[1]).view(shape)
+            return source, layout.mapped(self.lin_dst, x[1], shape)
+        return source, source if x[1] is x[0] else layout.mapped(self.lin, x[1], shape)
 
     __prepare_scriptable__ = inputs.no_jit
 

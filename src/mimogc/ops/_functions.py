@@ -38,14 +38,18 @@ def saved(ctx: Any) -> Any:
     return tensors
 
 
+def _bilinear(ctx: Any, kernel: Callable[..., Tensor], one: Tensor, other: Tensor, graph: Graph, reduce: str) -> Tensor:
+    save(ctx, one, other)
+    ctx.graph, ctx.reduce = graph, reduce
+    return kernel(one, other, graph, reduce)
+
+
 class Propagate(Function):
     """out_i = Σ_j α_k(i,j) h_k(j), summed over k with "sum"."""
 
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        save(ctx, alpha, h)
-        ctx.graph, ctx.reduce = graph, reduce
-        return backend.sum_heads(alpha, h, graph, reduce)
+        return _bilinear(ctx, backend.sum_heads, alpha, h, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -66,9 +70,7 @@ class Transpose(Function):
 
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, g: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        save(ctx, alpha, g)
-        ctx.graph, ctx.reduce = graph, reduce
-        return backend.transpose(alpha, g, graph, reduce)
+        return _bilinear(ctx, backend.transpose, alpha, g, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:
@@ -81,9 +83,7 @@ class Sample(Function):
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, h: Tensor, graph: Graph, reduce: str, backend: Backend) -> Tensor:
-        save(ctx, g, h)
-        ctx.graph, ctx.reduce = graph, reduce
-        return backend.sample(g, h, graph, reduce)
+        return _bilinear(ctx, backend.sample, g, h, graph, reduce)
 
     @staticmethod
     def backward(ctx: Any, u: Tensor) -> Any:

@@ -1,5 +1,6 @@
 """The compiled kernels of whole layers as Python functions, as `_native` has the sums."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from mimogc._library import on_huge_pages, run
 from mimogc.ops import _thresholds
-from mimogc.ops._native import pointer, sizes, struct
+from mimogc.ops._native import for_one_call, pointer, sizes
 
 
 class Weights(NamedTuple):
@@ -41,7 +42,7 @@ def layer(
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    run("mimogc_layer", links, of, for_one_call(*map(pointer, own)), *places)
     return out, h, st, derivative
 
 
@@ -57,6 +58,29 @@ class LayerGradients(NamedTuple):
     bias: Tensor | None
 
 
+def _room(
+    x: Tensor | None,
+    h: Tensor | None,
+    own: Weights,
+    links: Any,
+    needs: tuple[bool, ...],
+    large: Callable[[Tensor], Tensor] = lambda fresh: fresh,
+) -> LayerGradients:
+    """Where the gradients go that are asked for, that to h where it is given; `large` sees the large ones first."""
+    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
+    width, heads = own.weight.size(0), own.att.size(0) // 2
+    new = own.weight.new_empty
+    return LayerGradients(
+        x=large(torch.empty_like(x)) if x is not None and needs_x else None,
+        h=None if h is None else torch.empty_like(h),
+        weight=torch.empty_like(own.weight) if x is not None and needs_weight else None,
+        att=torch.empty_like(own.att),
+        offset=new(heads) if needs_offset else None,
+        edge=large(new((links.num_edges, heads))) if needs_edge else None,
+        bias=new(width // heads) if needs_bias else None,
+    )
+
+
 def layer_grad(
     x: Tensor | None,
     h: Tensor,
@@ -69,20 +93,11 @@ def layer_grad(
     needs: tuple[bool, ...],
 ) -> LayerGradients:
     """The gradients of `layer` from g [num_dst, C]; `needs` says which to x and to the `Weights` are asked for."""
-    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     keeps_h = x is None or links.num_edges > _thresholds.MANY_EDGES * links.num_src
-    grads = LayerGradients(
-        x=torch.empty_like(x) if x is not None and needs_x else None,
-        h=torch.empty_like(h) if keeps_h else None,
-        weight=torch.empty_like(own.weight) if x is not None and needs_weight else None,
-        att=torch.empty_like(own.att),
-        offset=h.new_empty(heads) if needs_offset else None,
-        edge=h.new_empty((links.num_edges, heads)) if needs_edge else None,
-        bias=h.new_empty(width // heads) if needs_bias else None,
-    )
+    grads = _room(x, h if keeps_h else None, own, links, needs)
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
     places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads
@@ -96,7 +111,7 @@ def narrow_layer(x: Tensor, own: Weights, slope: float, links: Any, gelu: bool) 
     derivative = on_huge_pages(torch.empty_like(out)) if gelu else None
     of = sizes(x, heads, width // heads, features=features, slope=slope)
     places = x.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_narrow_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    run("mimogc_narrow_layer", links, of, for_one_call(*map(pointer, own)), *places)
     return out, st, derivative
 
 
@@ -111,19 +126,10 @@ def narrow_layer_grad(
     needs: tuple[bool, ...],
 ) -> LayerGradients:
     """The gradients of `narrow_layer`; that to h is None."""
-    needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
-    grads = LayerGradients(
-        x=on_huge_pages(torch.empty_like(x)) if needs_x else None,
-        h=None,
-        weight=torch.empty_like(own.weight) if needs_weight else None,
-        att=torch.empty_like(own.att),
-        offset=x.new_empty(heads) if needs_offset else None,
-        edge=on_huge_pages(x.new_empty((links.num_edges, heads))) if needs_edge else None,
-        bias=x.new_empty(width // heads) if needs_bias else None,
-    )
+    grads = _room(x, None, own, links, needs, on_huge_pages)
     of = sizes(x, heads, width // heads, features=features, slope=slope)
-    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
     places = x.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_narrow_layer_grad", links, of, weights, *places, gradients)
     return grads

@@ -5,7 +5,6 @@ Differentiable to any order, on any device, in any floating type; needs memory f
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import softmax as softmax_of_groups
 
 from mimogc.graph import Graph
 
@@ -53,6 +52,8 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph
 
 def softmax(score: Tensor, graph: Graph) -> Tensor:
     """[E, K]: exp(score_k(i,j)), divided by its sum over the edges into i."""
+    from torch_geometric.utils import softmax as softmax_of_groups  # which takes longer to import than torch
+
     out: Tensor = softmax_of_groups(score, graph.dst, num_nodes=graph.num_dst)
     return out
 

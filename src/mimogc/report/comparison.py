@@ -1,6 +1,6 @@
-"""LMGC against every other method on the same splits: a table of paired differences, and what it says in words."""
+"""LMGC against every other method on the same splits or seeds: tables of paired differences, and what they say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mimogc import methods
@@ -9,7 +9,9 @@ from mimogc.report.names import label
 from mimogc.report.published import published
 from mimogc.runs.run import Record
 from mimogc.runs.selection import Difference, place
+from mimogc.runs.study import Study
 from mimogc.studies.heterophilic import AVERAGED, STUDY
+from mimogc.studies.own_methods import MethodStudy
 
 CLEAR = 2.0  # standard errors from which on a difference is called clear
 
@@ -24,22 +26,50 @@ class SideTable:
     rows: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...]  # name, then text and whether it stands out
 
 
-def paired(records: Sequence[Record]) -> list[SideTable]:
+def paired_by_split(study: Study, records: Sequence[Record]) -> list[SideTable]:
     """How far LMGC is ahead of each method on each dataset: mean and standard error over the splits."""
-    found = {(gap.against, gap.dataset): gap for gap in STUDY.differences(records)}
-    if not found:
-        return []
-    datasets = sorted({dataset for _, dataset in found}, key=lambda name: place(STUDY.datasets, name))
-    rows = tuple(
-        (label(method), tuple(_shown(found.get((method, dataset))) for dataset in datasets))
-        for method in methods.in_order(method for method, _ in found)
-    )
+    gaps = _gaps(study, records)
+    places = sorted({gap.dataset for gap in gaps}, key=lambda name: place(study.datasets, name))
     caption = (
         "LMGC's test score minus the method's on the same split, averaged over the repeats: mean ± standard error over "
         f"the splits, in percentage points. Bold: more than {CLEAR:.0f} standard errors from zero. The splits of a "
         "dataset share most of their nodes, so that the true uncertainty is larger than the standard error says."
     )
-    return [SideTable("LMGC against the others", caption, tuple(label(name, datasets) for name in datasets), rows)]
+    found = {(gap.against, gap.dataset): gap for gap in gaps}
+    return _table(caption, found, places, [label(name, places) for name in places], 1)
+
+
+def paired_by_seed(study: Study, records: Sequence[Record]) -> list[SideTable]:
+    """How far LMGC's error is below each method's in each variant: mean and standard error over the seeds."""
+    gaps = _gaps(study, records)
+    places = sorted({gap.variant for gap in gaps}, key=lambda name: place(study.variants, name))
+    caption = (
+        "The method's test error minus LMGC's with the same seed, above zero where LMGC is ahead: mean ± standard "
+        f"error over the seeds that both have. Bold: more than {CLEAR:.0f} standard errors from zero. What runs with "
+        "the same seed share is the order of the molecules; their weights are drawn from it, but for other shapes."
+    )
+    return _table(caption, {(gap.against, gap.variant): gap for gap in gaps}, places, places, 3)
+
+
+def _gaps(study: Study, records: Sequence[Record]) -> list[Difference]:
+    return study.differences(records) if isinstance(study, MethodStudy) else []
+
+
+def _table(
+    caption: str,
+    found: Mapping[tuple[str, str], Difference],
+    places: Sequence[str],
+    columns: Sequence[str],
+    decimals: int,
+) -> list[SideTable]:
+    """A row for each method, a column for each place; none where there is nothing to compare."""
+    if not found:
+        return []
+    rows = tuple(
+        (label(method), tuple(_shown(found.get((method, where)), decimals) for where in places))
+        for method in methods.in_order(method for method, _ in found)
+    )
+    return [SideTable("LMGC against the others", caption, tuple(columns), rows)]
 
 
 def findings(records: Sequence[Record]) -> list[str]:
@@ -87,12 +117,12 @@ def _clear(gap: Difference) -> bool:
     return abs(gap.mean) > CLEAR * gap.standard_error
 
 
-def _shown(gap: Difference | None) -> tuple[str, bool]:
+def _shown(gap: Difference | None, decimals: int) -> tuple[str, bool]:
     if gap is None:
         return "missing", False
-    text = f"{gap.mean:+.1f}".replace("-", numbers.MINUS)
+    text = f"{gap.mean:+.{decimals}f}".replace("-", numbers.MINUS)
     if gap.standard_error == gap.standard_error:
-        text += f" ± {gap.standard_error:.1f}"
+        text += f" ± {gap.standard_error:.{decimals}f}"
     return text, _clear(gap)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from mimogc import methods
+from mimogc.studies.zinc import PAPER_METHODS as PAPER_METHODS
 
-PAPER_METHODS = methods.names(lambda record: record.role == "paper")
 NODES = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel", "minesweeper")
 DATASETS = {**{name: name.capitalize() for name in NODES}, "zinc": "ZINC", "zinc12k": "ZINC12k"}
 

@@ -48,7 +48,7 @@ class TableSpec:
     curves_caption: str = ""
     borrows: tuple[str, ...] = ()  # further studies whose results the table shows
     findings: Callable[[Sequence[Record]], list[str]] | None = None  # statements made from the results
-    beside: Callable[[Sequence[Record]], list[SideTable]] | None = None  # further tables made from the results
+    beside: Callable[[Study, Sequence[Record]], list[SideTable]] | None = None  # further tables made from the results
 
 
 CAPTIONS = read_texts(Path(__file__).with_name("captions.md"))
@@ -88,6 +88,7 @@ ZINC12K = _of_the_paper(
     "Table 2",
     (Column(text, "zinc12k", name, "test_mae") for text, name in zip(_ADDED, PAPER_VARIANTS, strict=True)),
     figures=curves.by_variant,
+    beside=comparison.paired_by_seed,
 )
 
 _HETEROPHILIC = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
@@ -99,7 +100,7 @@ HETEROPHILIC = _of_the_paper(
     published_decimals=1,
     figures=curves.by_dataset,
     findings=comparison.findings,
-    beside=comparison.paired,
+    beside=comparison.paired_by_split,
 )
 
 ZINC = _of_the_paper(
@@ -113,6 +114,7 @@ ZINC = _of_the_paper(
     notes=notes("zinc12k", "zinc"),
     borrows=("zinc12k",),
     figures=curves.by_variant,
+    beside=comparison.paired_by_seed,
 )
 
 TABLES = (UNIVERSALITY, ZINC12K, HETEROPHILIC, ZINC)

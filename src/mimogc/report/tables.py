@@ -13,11 +13,11 @@ from mimogc.report import numbers
 from mimogc.report.names import label
 from mimogc.report.published import Published, published
 from mimogc.report.specs import Column, TableSpec
-from mimogc.runs.driver import make_plan
+from mimogc.runs.driver import make_plan, to_come
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import HParams, Record, hparams
 from mimogc.runs.selection import Cell, place
-from mimogc.runs.study import Options, Study, arguments
+from mimogc.runs.study import Options, Study, arguments, says_what_follows
 from mimogc.runs.times import about, duration, expected
 
 RANKS = ("best", "second")
@@ -210,10 +210,11 @@ def _peers(
 
 
 def _ranks(means: Mapping[str, float], lower_is_better: bool) -> dict[str, str]:
-    """The best and the second-best of at least two finite values."""
+    """The best and the second-best of at least two finite values; those that are equal share a place."""
     finite = {name: mean for name, mean in means.items() if math.isfinite(mean)}
-    order = sorted(finite, key=lambda name: finite[name], reverse=not lower_is_better)
-    return dict(zip(order, RANKS, strict=False)) if len(order) > 1 else {}
+    order = sorted(finite.values(), reverse=not lower_is_better)
+    places = {name: order.index(mean) for name, mean in finite.items()}
+    return {name: RANKS[place] for name, place in places.items() if place < len(RANKS)} if len(order) > 1 else {}
 
 
 def _direction(lower: Mapping[Column, bool]) -> str:
@@ -283,8 +284,8 @@ def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Seque
             plan = make_plan(study, request, stored)
         except (UsageError, RuntimeError, OSError):  # a file of one's own that is no longer there
             continue
-        seconds, from_another = expected(study, plan.todo, stored)
-        known += seconds is not None and type(study).follow_up is Study.follow_up
+        seconds, from_another = expected(study, [*plan.todo, *to_come(study, request, plan, stored)], stored)
+        known += seconds is not None and says_what_follows(study)
         found += [] if seconds is None else [seconds]
         rough |= from_another
     if not found:

@@ -141,7 +141,7 @@ def _section(
         table=table,
         figures=spec.figures(study, study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
-        beside=spec.beside(records) if spec.beside else [],
+        beside=spec.beside(study, records) if spec.beside else [],
         runs=len(used),
         seconds=sum(record.outcome.seconds for record in used),
         diverged=[record.run.label() for record in records if record.status == "diverged"],

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much a method is ahead of another on the same splits, in the unit of the metric."""
+    """How much a method is ahead of another on the same splits or seeds, in the unit of the metric."""
 
     dataset: str
     variant: str
@@ -46,8 +46,8 @@ class Difference:
     against: str
     metric: str
     mean: float
-    standard_error: float  # over splits
-    splits: int
+    standard_error: float  # over the pairs
+    pairs: int
 
 
 def place(names: Sequence[str], name: str) -> tuple[int, str]:
@@ -125,21 +125,24 @@ def means_by_seed(repeats: Iterable[Record]) -> list[float]:
     return [statistics.fmean(values) for values in by_seed.values() if len(values) == splits]
 
 
-def paired_differences(selected: Iterable[Record], method: str) -> list[Difference]:
-    """How far `method` is ahead of every other one: the difference on each split, averaged over the repeats."""
+def paired_differences(
+    study: "Study", selected: Iterable[Record], method: str, pair: Callable[[Run], int]
+) -> list[Difference]:
+    """How far `method` is ahead of every other one: the difference in each `pair` of runs, means of its repeats."""
     found: dict[tuple[str, str, str, str], dict[int, list[float]]] = {}
     for record in selected:
         run, metric = record.run, metric_of(record)
-        by_split = found.setdefault((run.dataset, run.variant, metric, run.method), {})
-        by_split.setdefault(run.split, []).append(record.outcome.metrics[metric])
+        by_pair = found.setdefault((run.dataset, run.variant, metric, run.method), {})
+        by_pair.setdefault(pair(run), []).append(record.outcome.metrics[metric])
     differences = []
     for (dataset, variant, metric, other), theirs in found.items():
         ours = found.get((dataset, variant, metric, method), {})
         shared = ours.keys() & theirs.keys()
         if other == method or not shared:
             continue
-        gaps = [statistics.fmean(ours[split]) - statistics.fmean(theirs[split]) for split in sorted(shared)]
-        error = statistics.stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
-        mean = statistics.fmean(gaps)
+        sign = -1 if study.lower_is_better(metric) else 1
+        gaps = [sign * (statistics.fmean(ours[key]) - statistics.fmean(theirs[key])) for key in sorted(shared)]
+        spread = statistics.stdev(gaps) if len(gaps) > 1 and all(map(math.isfinite, gaps)) else math.nan
+        error, mean = spread / math.sqrt(len(gaps)), statistics.fmean(gaps)
         differences.append(Difference(dataset, variant, method, other, metric, mean, error, len(gaps)))
     return differences

@@ -113,6 +113,13 @@ class Study:
         """
         return []
 
+    def to_come(self, options: Options, records: Sequence[Record]) -> list[Run]:
+        """What `follow_up` will ask for, as far as it can be said before: as many runs, perhaps at other settings.
+
+        Asked of a plan that is only looked at, where runs lack. A study with a `follow_up` should have it.
+        """
+        return []
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         """Which of these runs are computed together: grouped by what a run is, not by its place here; each alone."""
         return [(run,) for run in runs]
@@ -150,6 +157,11 @@ class Study:
         given = dict(values)
         named = [(o, given.get(o.name, o.default)) for o in self.options if not o.extent]
         return tuple((option.name, value) for option, value in named if value != option.default)
+
+
+def says_what_follows(study: Study) -> bool:
+    """Whether it has no runs but those that can be counted before they are known."""
+    return type(study).follow_up is Study.follow_up or type(study).to_come is not Study.to_come
 
 
 def complete(study: Study, options: Options) -> Options:

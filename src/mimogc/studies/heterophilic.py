@@ -12,7 +12,7 @@ from mimogc.data import info, list_datasets, load_nodes
 from mimogc.data.sources import sha256
 from mimogc.runs.options import Option
 from mimogc.runs.run import Outcome, Record, Run, Scalar, thinned
-from mimogc.runs.selection import Cell, Difference, best, cell_of, cells, means_by_seed, metric_of, paired_differences
+from mimogc.runs.selection import Cell, best, cell_of, cells, means_by_seed, metric_of
 from mimogc.runs.study import Context, Options
 from mimogc.studies.own_methods import MethodStudy, takes
 
@@ -153,9 +153,26 @@ class Heterophilic(MethodStudy):
         if not self._has_grid(options):
             return []
         selected = {replace(record.run, seed=GRID_SEED, split=0) for record in self.select(records)}
+        return self._repeated(sorted(selected, key=Run.label), options)
+
+    def to_come(self, options: Options, records: Sequence[Record]) -> list[Run]:
+        """The repeats of every cell: at what is selected where its grid is there, else at the grid's first setting."""
+        if not self._has_grid(options):
+            return []
+        stored = {record.run.id: record for record in records}
+        grids: dict[tuple[str, str, str], list[Run]] = {}
+        for run in self.runs(options):
+            grids.setdefault((run.dataset, run.method, run.variant), []).append(run)
+        found = []
+        for grid in grids.values():
+            done = [stored[run.id] for run in grid if run.id in stored]
+            found += self.follow_up(options, done) if len(done) == len(grid) else self._repeated(grid[:1], options)
+        return found
+
+    def _repeated(self, settings: Sequence[Run], options: Options) -> list[Run]:
         return [
             replace(run, seed=seed, split=split)
-            for run in sorted(selected, key=Run.label)
+            for run in settings
             for seed, split in self._repeats(run.dataset, options, self._seeds(options))
         ]
 
@@ -212,10 +229,12 @@ class Heterophilic(MethodStudy):
             found.append(cell_of(self, repeats, metric_of(repeats[0]), means_by_seed(repeats), lacks=lacks))
         return found
 
-    def differences(self, records: Sequence[Record], method: str = "lmgc") -> list[Difference]:
-        """How far `method` is ahead of every other one, paired over the splits, each averaged over the repeats."""
-        plain = [r for r in records if r.run.variant == self.variants[0] and not self.unusual(r.run.hparams)]
-        return paired_differences(self.select(plain), method)
+    def compared(self, records: Sequence[Record]) -> list[Record]:
+        return self.select([record for record in records if record.run.variant == self.variants[0]])
+
+    def pair(self, run: Run) -> int:
+        """The split: the repeats of each are averaged."""
+        return run.split
 
 
 def train_run(

@@ -1,8 +1,11 @@
 """Studies that train the methods of the library, or of one's own: checked before anything starts."""
 
+from collections.abc import Sequence
+
 from mimogc import methods
 from mimogc.runs.options import UsageError
-from mimogc.runs.run import Scalar
+from mimogc.runs.run import Record, Run, Scalar
+from mimogc.runs.selection import Difference, paired_differences
 from mimogc.runs.study import Options, Study
 
 CALIBRATED = "calibrated"  # the `start` of runs whose layers were brought to unit scale, part of their identity
@@ -24,14 +27,26 @@ class MethodStudy(Study):
         for name in options.methods:
             if name in methods.METHODS:
                 continue
-            import torch
+            from mimogc.models.width import built_to_look_at
 
             try:
-                with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                    methods.method(name).build(CHANNELS)
+                built_to_look_at(lambda name=name: methods.method(name).build(CHANNELS))  # type: ignore[misc]
             except Exception as error:  # of whatever the module does
                 text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
                 raise UsageError(f"method {name!r} cannot be used: {text}") from error
+
+    def differences(self, records: Sequence[Record], method: str = "lmgc") -> list[Difference]:
+        """How far `method` is ahead of every other one, one's own too, in runs with the same split or seed."""
+        plain = [r for r in records if r.run.variant in self.variants and not self.unusual(r.run.hparams)]
+        return paired_differences(self, self.compared(plain), method, self.pair)
+
+    def compared(self, records: Sequence[Record]) -> list[Record]:
+        """Of records those that are compared with each other."""
+        return self.select(records)
+
+    def pair(self, run: Run) -> int:
+        """What two runs have in common that are compared: their seed, unless the study says otherwise."""
+        return run.seed
 
     def values(self, dataset: str, method: str, variant: str, options: Options) -> dict[str, Scalar]:
         start: dict[str, Scalar] = {"start": CALIBRATED} if methods.method(method).calibrated else {}

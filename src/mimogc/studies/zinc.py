@@ -76,6 +76,10 @@ class MoleculeStudy(MethodStudy):
     def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
         return TABLE_2.get(method, TABLE_2[USUAL])[list(PAPER_VARIANTS).index(variant)]
 
+    def compared(self, records: Sequence[Record]) -> list[Record]:
+        """The seeds of what validation selected."""
+        return [record for cell in cells(self, records) for record in best(self, cell, self.selects)]
+
     def prepare(self, runs: Sequence[Run]) -> None:
         for run in runs:
             task_of(run)
