@@ -56,3 +56,27 @@ def test_no_thread_outlives_the_group(tmp_path: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run([*launcher, str(script)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+STARTED_AGAIN = """
+import os
+import signal
+import torch
+from mimogc.runs import ranks
+with ranks.group():
+    torch.distributed.all_reduce(torch.ones(()))
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and ranks.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    torch.distributed.all_reduce(total := torch.ones(()))
+print(f"rank {ranks.rank()} of {int(total)}", flush=True)
+"""
+
+
+def test_ranks_that_are_started_again_find_each_other(tmp_path: Path) -> None:
+    """Three and more speak with each other by addresses, which must not be those of the ranks before."""
+    script = tmp_path / "script.py"
+    script.write_text(STARTED_AGAIN)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    done = subprocess.run([*launcher, "--max-restarts", "1", str(script)], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 3" for rank in range(3)]

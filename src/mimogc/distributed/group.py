@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
+from mimogc._joining import join
+
 Group = Any  # torch's ProcessGroup; None for the usual one
 TIMEOUT = 60.0  # seconds after which a rank that does not answer counts as lost
 JOINING = 300.0  # seconds in which all ranks have to be there: machines start at different times
@@ -39,19 +41,8 @@ def group(timeout: float = TIMEOUT) -> Iterator[None]:
     if not distributed.is_torchelastic_launched():
         yield
         return
-    import torch._dynamo  # imported while there is a group, it would keep the group's threads alive
-
-    # torchrun keeps one store over its restarts: without a prefix, ranks would read where those before them were.
-    joining = timedelta(seconds=max(JOINING, timeout))
-    store, here, ranks = next(distributed.rendezvous("env://", timeout=joining))  # type: ignore[attr-defined]
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = distributed.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    limit = timedelta(seconds=timeout)
     with together("join the others"):
-        store.set(f"rank {here}", "here")
-        store.wait([f"rank {other}" for other in range(ranks)], joining)
-        distributed.init_process_group(backend, store=store, rank=here, world_size=ranks, timeout=limit)
+        join(timedelta(seconds=timeout), timedelta(seconds=max(JOINING, timeout)))
     try:
         yield
     finally:

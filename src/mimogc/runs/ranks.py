@@ -3,9 +3,13 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
+from mimogc._joining import join
 from mimogc.runs.engine import Batch
+
+JOINING = timedelta(minutes=5)  # in which all ranks have to be there: machines start at different times
 
 
 def rank() -> int:
@@ -24,14 +28,9 @@ def group() -> Iterator[None]:
     if size() == 1:
         yield
         return
-    import torch
-
-    # Optimisers import this at their first step. Imported while there is a group, it keeps the group's threads alive,
-    # and one that outlives the interpreter aborts the process.
-    import torch._dynamo
     from torch import distributed
 
-    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    join(None, JOINING)
     try:
         yield
     finally:

@@ -45,6 +45,8 @@ struct Maps {
     void x(int64_t rows, const T* h, T* x) const { times_packed<T>(rows, width, F, h, to_x.data(), x); }
 };
 
+constexpr int64_t kNodesOnly = 1 << 20;  // edges that a row costs where edges cost nothing
+
 // body(part, first, rows, begins) for blocks of rows, each thread a part of its own of about the same work: always the
 // same rows by the same thread, so that what it adds up does not depend on scheduling.
 template <class Body>
@@ -152,6 +154,20 @@ inline void add_to_scores(const Neighbours& nb, int64_t stride, const T* d, int6
     for (int k = 0; k < KB; k++) to_t[k] += total[k];
 }
 
+// Of one thread in the gradients: room for a block of rows of h, of its gradient, of those to their scores and to x.
+template <class T>
+struct GradBlock {
+    Room<T> h, to_h, to_scores, to_x, alpha, d;
+
+    GradBlock(int64_t K, int64_t F, int64_t width)
+        : h(kBlock * width),
+          to_h(kBlock * width),
+          to_scores(kBlock * K),
+          to_x(kBlock * F),
+          alpha(whole_vectors<T>(kChunk * K)),
+          d(whole_vectors<T>(kChunk * K)) {}
+};
+
 template <class T>
 void narrow_layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeights& given, const T* x,
                        const T* st, const T* derivative, const T* g, const MimogcGradients& gradients) {
@@ -163,26 +179,36 @@ void narrow_layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const
     const Maps<T> maps(sizes, as<T>(given.weight), false, grad_x != nullptr);
     Team team(threads_for(2 * graph.num_edges * width, sizes.threads));
     const int threads = team.threads;
-    const int64_t block_size = kBlock * width, chunk_size = 2 * whole_vectors<T>(kChunk * K);
-    const Room<T> blocks(threads * block_size), chunks(threads * chunk_size);
-    const Room<T> scaled(derivative ? num_dst * C : 0), grad_h(num_src * width), grad_st(num_src * M);
+    const Room<T> scaled(derivative ? num_dst * C : 0);
     const int64_t weight_size = grad_weight ? panels_of<T>(width) * F * kPanel<T> : 0;
     std::vector<Totals<T>> totals(threads, Totals<T>(M * width, weight_size, K, grad_bias ? C : 0, 0));
     std::vector<Beside<T>> beside;
-    for (int part = 0; part < threads; part++) beside.emplace_back(num_dst, K);
+    std::vector<GradBlock<T>> blocks;
+    for (int part = 0; part < threads; part++) {
+        beside.emplace_back(num_dst, K);
+        blocks.emplace_back(K, F, width);
+    }
     const Gathered<T> gathered(g, derivative ? 0 : num_dst * C, num_dst, graph.num_edges, sizes.threads);
     const T* own_g = derivative ? scaled.get() : gathered.rows();
+    // Adds to to_h what comes through the scores of one kind, whose gradients are in to_scores; then W gets its part.
+    const auto finish = [&](int part, int64_t first, int64_t rows, int64_t kind) {
+        GradBlock<T>& block = blocks[part];
+        scores_grad_rows<T>(rows, width, K, slope, block.h.get(), att + kind * K * width, block.to_scores.get(),
+                            block.to_h.get(), totals[part].att.data() + kind * K * width);
+        if (grad_weight)
+            add_transposed_product<T>(rows, F, width, x + first * F, block.to_h.get(), totals[part].weight.data());
+    };
     team.run([&] {
         share_activation_grad<T>(num_dst, C, g, derivative, scaled.get(), totals);
-        // By source: the gradient to h but for what comes through the scores, and the gradients of all scores.
+        // By source: everything but what comes through the targets' scores, whose gradients are added up meanwhile.
         for_blocks(team, graph.colptr, num_src, 4 + F / 4, [&](int part, int64_t first, int64_t rows, bool begins) {
-            T *h = blocks.get() + part * block_size, *a = chunks.get() + part * chunk_size, *d = a + chunk_size / 2;
-            T* own = beside[part].values.get();
+            GradBlock<T>& block = blocks[part];
+            T *a = block.alpha.get(), *d = block.d.get(), *own = beside[part].values.get();
             if (begins) beside[part].begin(num_dst, st);
-            maps.h(rows, x + first * F, h);
+            maps.h(rows, x + first * F, block.h.get());
             for (int64_t j = first; j < first + rows; j++) {
-                const int64_t begin = graph.colptr[j], end = graph.colptr[j + 1];
-                T *to_h = grad_h.get() + j * width, *to_t = grad_st.get() + j * M + K;
+                const int64_t begin = graph.colptr[j], end = graph.colptr[j + 1], at = (j - first) * width;
+                T *h = block.h.get() + at, *to_h = block.to_h.get() + at, *to_t = &block.to_scores[(j - first) * K];
                 std::fill_n(to_t, K, T(0));
                 if (begin == end) std::fill_n(to_h, width, T(0));
                 for (int64_t e = begin; e < end; e += kChunk) {
@@ -192,7 +218,7 @@ void narrow_layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const
                     fill_alpha<T>(nb, nullptr, K, st + j * M + K, own, M, edge, slot, a);
                     for_heads(K, [&](auto KB, int64_t k) {
                         sum_chunk<T, KB>(nb, C, a + k, K, own_g, C, e > begin, to_h + k * C, C);
-                        dot_shared<T, KB>(nb, C, own_g, C, h + ((j - first) * K + k) * C, C, d + k, K);
+                        dot_shared<T, KB>(nb, C, own_g, C, h + k * C, C, d + k, K);
                     });
                     const int64_t n = whole_vectors<T>(nb.count * K);
                     for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
@@ -202,24 +228,25 @@ void narrow_layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const
                         std::copy_n(d + q * K, K, grad_edge + slot[q] * K);
                 }
             }
+            finish(part, first, rows, 1);
+            if (grad_x) maps.x(rows, block.to_h.get(), grad_x + first * F);
         });
-        // By node: what comes through its scores, and what h and W get of it all.
-        for_blocks(team, graph.colptr, num_src, 4 + F / 4, [&](int part, int64_t first, int64_t rows, bool) {
-            T *h = blocks.get() + part * block_size, *to_h = grad_h.get() + first * width;
-            T* to_scores = grad_st.get() + first * M;
-            Totals<T>& own = totals[part];
+        // By target: what comes through its scores. In a part of a graph, sources behind the targets are others' nodes.
+        for_blocks(team, graph.rowptr, num_dst, kNodesOnly, [&](int part, int64_t first, int64_t rows, bool) {
+            GradBlock<T>& block = blocks[part];
             for (int64_t n = 0; n < rows; n++)
                 for (int64_t k = 0; k < K; k++) {
-                    T sum = 0;  // in a part of a graph, sources behind the targets are others' nodes
-                    for (int p = 0; p < threads && first + n < num_dst; p++)
-                        sum += beside[p].values[(first + n) * M + K + k];
-                    to_scores[n * M + k] = sum;
-                    if (grad_offset) own.offset[k] += sum;
+                    T sum = 0;
+                    for (int p = 0; p < threads; p++) sum += beside[p].values[(first + n) * M + K + k];
+                    block.to_scores[n * K + k] = sum;
+                    if (grad_offset) totals[part].offset[k] += sum;
                 }
-            maps.h(rows, x + first * F, h);
-            scores_grad_rows<T>(rows, width, M, slope, h, att, to_scores, to_h, own.att.data());
-            if (grad_x) maps.x(rows, to_h, grad_x + first * F);
-            if (grad_weight) add_transposed_product<T>(rows, F, width, x + first * F, to_h, own.weight.data());
+            maps.h(rows, x + first * F, block.h.get());
+            std::fill_n(block.to_h.get(), rows * width, T(0));
+            finish(part, first, rows, 0);
+            if (!grad_x) return;
+            maps.x(rows, block.to_h.get(), block.to_x.get());
+            for (int64_t q = 0; q < rows * F; q++) grad_x[first * F + q] += block.to_x[q];
         });
         add_totals<T>(totals, F, width, grad_weight, as<T>(gradients.att));
     });
