@@ -301,6 +301,42 @@ for command in {AT_ONCE!r}:
     assert done.returncode == 0, done.stderr[-500:]
 
 
+@pytest.mark.parametrize("study", ["universality", "heterophilic", "zinc12k"])
+def test_what_is_to_do_is_said_before_torch_is_imported(study: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+from mimogc.cli import run
+from mimogc.cli.progress import Display
+def started(self, plan):
+    assert plan.missing and "torch" not in sys.modules
+    raise SystemExit(7)
+Display.started = started
+run(["reproduce", {study!r}, "--quick", "--store", {str(tmp_path / "runs.db")!r}])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr[-500:]
+
+
+def test_the_command_ends_without_taking_torch_apart(tmp_path: Path) -> None:
+    """What is registered for the end is still called, everything is written, and nothing after that."""
+    code = """
+import atexit, sys
+from mimogc.cli import main
+class Slow:
+    def __del__(self):
+        sys.stdout.write("taken apart")
+        sys.stdout.flush()
+slow = Slow()
+atexit.register(print, "at the end", flush=True)
+sys.argv = ["mimogc", "data", "list"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "texas" in done.stdout
+    assert done.stdout.endswith("at the end\n")
+
+
 def test_export_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
     mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
     _, out, _ = mimogc(capsys, "export", *STORE)

@@ -86,7 +86,9 @@ def test_best_and_second_are_marked_among_the_methods_of_the_paper() -> None:
     assert [row.method for row in filled.rows if not row.ranked] == ["MIMO-GC"]
 
 
-def test_where_the_paper_has_a_value_per_column_it_stands_in_the_cell(make_store: MakeStore, tmp_path: Path) -> None:
+def test_where_the_paper_has_a_value_per_column_it_stands_in_the_cell_and_in_text_in_a_table_of_its_own(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
     records = [
         node_record(method, dataset, accuracy + seed + split, seed, split)
         for method, accuracy in (("lmgc", 70.0), ("gcn", 60.0), ("acm", 75.0))
@@ -104,12 +106,16 @@ def test_where_the_paper_has_a_value_per_column_it_stands_in_the_cell(make_store
     assert '<th scope="row">GCN</th>' in section
     assert section.count("<svg") == 2
     text = (tmp_path / "heterophilic.md").read_text()
-    assert "<td><u>73.5 ± 1.6</u><br><small>paper <b>74.2 ± 2.2</b></small></td>" in text
+    ours, papers = text.split("The paper's values:")
+    assert "<tr><th>LMGC</th><td><u>73.5 ± 1.6</u></td>" in ours
+    assert "<tr><th>LMGC</th><td><b>74.2 ± 2.2</b></td></tr>" in papers  # which has no Minesweeper
+    assert "<small>" not in text
     assert "Cornell" not in text  # it has no results
     write_report(tmp_path / "runs.db", tmp_path, everything=True)
     text = (tmp_path / "heterophilic.md").read_text()
-    assert "<td>missing<br><small>paper <b>68.9 ± 2.2</b></small></td>" in text
-    assert text.count('<table class="results">') == 1 + 1  # the paired differences
+    assert "<td>missing</td>" in text.split("The paper's values:")[0]
+    assert "<td><b>68.9 ± 2.2</b></td>" in text
+    assert text.count('<table class="results">') == 1 + 1 + 1  # ours, the paper's, the paired differences
 
 
 def test_equal_values_share_a_place() -> None:
@@ -141,7 +147,7 @@ def test_what_all_values_lack_is_said_once(make_store: MakeStore, tmp_path: Path
     mixed = [record("gin", "n64", 0.5, seed) for seed in range(3)]
     both = table([*quick, *mixed])
     assert both.common_remark == ""
-    assert both.standing.endswith("2,000 of 40,000 steps; where it is otherwise, the cell says so.")
+    assert both.standing.endswith("2,000 of 40,000 steps, unless a cell says otherwise.")
     remarks = {row.method: both.remark(row.entries[0]) for row in both.rows if row.entries[0].ours}
     assert remarks == {"ACM": "", "LMGC": "", "GIN": "complete"}
 
@@ -339,8 +345,9 @@ def test_a_section_has_both_directions_and_what_is_complete_where(make_store: Ma
     write_report(store, tmp_path / "report")
     text = (tmp_path / "report" / "mixed.md").read_text()
     assert "lower is better, but higher in labels, plain, accuracy" in text
-    assert "values are of 1 of 3 repeats, 40 of 100 steps; where it is otherwise, the cell says so." in text
-    assert "</td><td>7.000<br><small>1 of 3 repeats, 40 of 50" in text
+    assert "values rest on 1 of 3 repeats, 40 of 100 steps, unless a cell says otherwise." in text
+    assert "</td><td>7.000<sup>a</sup></td>" in text
+    assert "<sup>a</sup> 1 of 3 repeats, 40 of 50 steps." in text
     assert "<th>adam</th><td><u>0.500</u></td><td>–</td>" in text
 
 

@@ -1,5 +1,6 @@
 """The command line: parses and prints. Whatever is heavy is imported by the command that needs it."""
 
+import atexit
 import os
 import signal
 import sys
@@ -44,7 +45,17 @@ def _general(
 def main() -> None:
     """The command ``mimogc``: an error is one line on stderr and a non-zero exit code."""
     signal.signal(signal.SIGINT, _leave)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        code = 1
+    except OSError as error:
+        code = _complain(str(error), 1)
+    # Everything is written and closed. Python would now take torch apart, module by module, for a second or more.
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _leave(*_: object) -> None:

@@ -13,6 +13,7 @@ from mimogc.runs.run import Record
 from mimogc.runs.times import about, duration
 
 LIVE_SECONDS, PLAIN_SECONDS = 0.1, 5.0  # between two updates
+FIRST_SECONDS = 1.0  # until the first one may come
 
 
 class Display:
@@ -50,7 +51,8 @@ class Display:
     def started(self, plan: Plan) -> None:
         self.total, self.done = plan.missing, 0
         self.fractions = dict.fromkeys(plan.batches, 0.0)
-        self.start = self.shown = time.monotonic()
+        self.start = time.monotonic()
+        self.shown = self.start + FIRST_SECONDS - PLAIN_SECONDS
         self.pace = None
         self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="", description="starting")
         stored = len(plan.runs) - plan.missing

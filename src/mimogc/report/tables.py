@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from mimogc import studies
 from mimogc.methods import in_order
@@ -21,7 +20,6 @@ from mimogc.runs.study import Options, Study, arguments, says_what_follows
 from mimogc.runs.times import about, duration, expected
 
 RANKS = ("best", "second")
-WIDEST = 7  # columns side by side on the site
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +62,6 @@ class FilledTable:
         return sum(bool(entry.ours) and not entry.remark for row in self.rows for entry in row.entries)
 
     @property
-    def parts(self) -> list[range]:
-        """The columns in groups that a page is wide enough for."""
-        count = len(self.columns)
-        groups = max(1, math.ceil(count / WIDEST))
-        ends = [round(count * group / groups) for group in range(groups + 1)]
-        return [range(*pair) for pair in pairwise(ends)]
-
-    @property
     def common_remark(self) -> str:
         """What all values that are there lack, as after --quick; empty where they differ."""
         remarks = {entry.remark for row in self.rows for entry in row.entries if entry.ours}
@@ -86,8 +76,8 @@ class FilledTable:
     @property
     def standing(self) -> str:
         """What the values lack, in a sentence that stands above them; empty where most of them lack nothing."""
-        but = "" if self.common_remark else "; where it is otherwise, the cell says so"
-        return f"A first look: {'all ' * (not but)}values are of {self.usual_remark}{but}." * bool(self.usual_remark)
+        but = "" if self.common_remark else ", unless a cell says otherwise"
+        return f"A first look: {'all ' * (not but)}values rest on {self.usual_remark}{but}." * bool(self.usual_remark)
 
     def remark(self, entry: Entry) -> str:
         """What a cell has to say of its own standing."""

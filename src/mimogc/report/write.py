@@ -16,6 +16,7 @@ from mimogc import studies
 from mimogc.report.comparison import SideTable
 from mimogc.report.curves import Figure, standalone
 from mimogc.report.gallery import gallery
+from mimogc.report.layout import Layout, layout
 from mimogc.report.names import label
 from mimogc.report.specs import CAPTIONS, TABLES, TableSpec, derived
 from mimogc.report.tables import FilledTable, fill
@@ -36,6 +37,7 @@ class Section:
     spec: TableSpec
     title: str
     table: FilledTable
+    layout: Layout
     figures: list[Figure]
     findings: list[str]
     beside: list[SideTable]
@@ -139,6 +141,7 @@ def _section(
         spec=spec,
         title=study.title if spec.number else re.sub(r" \(Table \d+\)$", "", study.title),
         table=table,
+        layout=layout(table),
         figures=spec.figures(study, study.select(shown)) if spec.figures else [],
         findings=spec.findings(records) if spec.findings else [],
         beside=spec.beside(study, records) if spec.beside else [],
@@ -146,18 +149,30 @@ def _section(
         seconds=sum(record.outcome.seconds for record in used),
         diverged=[record.run.label() for record in records if record.status == "diverged"],
         failures=[(r.run.label(), r.error.partition("\n")[0]) for r in failures],
-        machines=Counter(_machine(record) for record in used).most_common(),
+        machines=_machines(used),
     )
 
 
+def _machines(records: Sequence[Record]) -> list[tuple[str, int]]:
+    """The environments of the records, a line each with the revisions of the code, and how many are of it."""
+    revisions: dict[str, Counter[str]] = {}
+    for record in records:
+        revision = str(record.environment.get("revision", ""))
+        changed = " with local changes" if revision.endswith("+") else ""
+        revisions.setdefault(_machine(record), Counter())[revision[:10] + changed] += 1
+    lines = []
+    for machine, found in sorted(revisions.items(), key=lambda item: -item[1].total()):
+        named = [(revision, count) for revision, count in found.most_common() if revision]
+        said = f"revision {named[0][0]}" if len(named) == 1 else "revisions "
+        said += ", ".join(f"{revision} ({count:,})" for revision, count in named) * (len(named) > 1)
+        lines.append((f"{machine}; {said}" if named else machine, found.total()))
+    return lines
+
+
 def _machine(record: Record) -> str:
-    """The environment of a record in a line."""
+    """The environment of a record in a line, without the revision."""
     facts = record.environment
     libraries = [f"{name} {facts[name]}" for name in ("mimogc", "torch", "torch_geometric", "python") if name in facts]
-    revision = str(facts.get("revision", ""))
-    if revision:
-        changed = " with local changes" if revision.endswith("+") else ""
-        libraries.insert(1, f"revision {revision[:10]}{changed}")
     if "threads" in facts:
         libraries.append(f"threads per batch: {facts['threads']}")
     machine = [str(facts[name]) for name in ("processor", "platform") if facts.get(name)]

@@ -127,11 +127,11 @@ def reproduce(
         stored = results.records(study.name)
         plan = make_plan(study, options, stored)
         summary = Summary(plan, len(plan.runs) - plan.missing, stored=stored)
-        study.prepare(plan.todo)
         results.remember(study.name, study.reference)
         try:
             while summary.plan.batches and not summary.count("failed"):
-                watcher.started(summary.plan)
+                watcher.started(summary.plan)  # before torch is imported and data is read
+                study.prepare(summary.plan.todo)
                 ranks.agree(summary.plan.batches)
                 here = 1 if _is_short(study, options, summary.plan, stored) else jobs
                 _compute(study, results, watcher, summary, here, cluster)

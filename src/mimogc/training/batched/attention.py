@@ -17,8 +17,6 @@ leaky_relu_backward = torch.ops.aten.leaky_relu_backward.grad_input
 class FAGCN(Batched):
     """D^(-1/2) tanh(s_i + t_j) D^(-1/2) X W with s = X v, t = X u: one graph, scored on the input."""
 
-    cost = 2
-
     def setup(self, layers: Sequence[Any], problems: Sequence[Problem]) -> None:
         self.graph = side_by_side(problems, layers[0].add_self_loops)
         self.scale = self.graph.in_degree.to(self.x.dtype).rsqrt().view(self.runs, self.nodes, 1)
@@ -43,8 +41,6 @@ class FAGCN(Batched):
 
 class LMGC(Batched):
     """Equation 12: Σ_k tanh(s_k(i) + t_k(j)) W^(k) x_j with [s, t] = V LeakyReLU(W x)."""
-
-    cost = 4
 
     def setup(self, layers: Sequence[Any], problems: Sequence[Problem]) -> None:
         self.graph = side_by_side(problems, layers[0].add_self_loops)

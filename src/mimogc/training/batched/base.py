@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +24,6 @@ class Batched(ABC):
     """B layers of one method. A subclass lays out the parameters of a layer and gives the two passes."""
 
     graph: Graph  #: of those that propagate in every step
-    cost: ClassVar[int] = 0  #: the longer a step takes beside the other methods, the larger
 
     def __init__(self, layers: Sequence[Module], problems: Sequence[Problem]) -> None:
         self.x = torch.stack([problem.x for problem in problems])  # [B, n, F]

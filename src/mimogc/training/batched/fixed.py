@@ -35,8 +35,6 @@ class ACM(Batched):
 class GIN(Batched):
     """MLP(x_i + Σ_j x_j) with one hidden layer."""
 
-    cost = 1
-
     def setup(self, layers: Sequence[Any], problems: Sequence[Problem]) -> None:
         sums = [propagate(p.graph.ones(p.x.dtype), p.x.unsqueeze(1), p.graph) for p in problems]
         self.sums = self.x + torch.stack(sums)  # [B, n, F]
@@ -61,8 +59,6 @@ class GIN(Batched):
 
 class MIMO(Batched):
     """U (Θ̂ ⊙ Uᵀ X): the exact MIMO graph convolution with a free transformed filter."""
-
-    cost = 3
 
     def setup(self, layers: Sequence[Any], problems: Sequence[Problem]) -> None:
         self.vectors = torch.stack([layer.vectors for layer in layers]).to(self.x.dtype)  # [B, n, n]

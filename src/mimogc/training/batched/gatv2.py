@@ -19,8 +19,6 @@ class GATv2(Batched):
     has room for M pairs, each node for D edges (its slots); what nobody uses repeats one of the same run or node.
     """
 
-    cost = 5
-
     def setup(self, layers: Sequence[Any], problems: Sequence[Problem]) -> None:
         self.heads: int = layers[0].heads
         self.slope: float = layers[0].coefficients.negative_slope
