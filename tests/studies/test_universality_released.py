@@ -1,4 +1,4 @@
-"""The setting `released`: its layers against plain ones, edge by edge, its loss, its clipping, its place in the table."""
+"""The setting `released`: its layers against plain ones, its loss, its clipping, its place in the table."""
 
 import math
 from typing import Any
