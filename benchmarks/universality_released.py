@@ -1,6 +1,6 @@
 """Which difference between the released script and the paper's text gives the numbers of Table 1.
 
-python benchmarks/universality_released.py [--methods gatv2,gin,fagcn,acm,lmgc] [--steps 40000]
+python benchmarks/universality_released.py [--methods gatv2,gin,fagcn,acm,lmgc] [--steps 40000] [--rows released]
 
 Every row starts from the setting n64-decay (the layer as the paper writes it, squared error) and switches on what it
 names; the last ones of a method have all of them, which is the setting ``released``. All rows print both errors of the
@@ -181,6 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default=",".join(OF_LAYERS), help="of these, with commas")
     parser.add_argument("--steps", type=int, default=40_000)
+    parser.add_argument("--rows", default="", help="those whose names contain this")
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"n = 64, learning rate × {SETTINGS['released'].decay} per step, {options.steps:,} steps")
@@ -188,7 +189,7 @@ def main() -> None:
     print(f"  {'':36s} {'squared error':27s}   {'absolute error':27s}   absolute at {rates}")
     for method in options.methods.split(","):
         print(f"{method}: the paper prints {PAPER[method]}", flush=True)
-        for row in rows(method):
+        for row in (row for row in rows(method) if options.rows in row.name):
             print(line(row.name, trained(row, options.steps)), flush=True)
 
 

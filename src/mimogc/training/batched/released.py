@@ -29,6 +29,11 @@ class Released(Batched):
     absolute = True
     limit = LIMIT
 
+    @staticmethod
+    @abstractmethod
+    def start(channels: int) -> Module:
+        """The parameters of one layer before training."""
+
     def pack(self, parameters: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         self.names = list(parameters)
         return tuple(parameters.values())
@@ -69,7 +74,7 @@ class GATv2(Released):
         target = affine(self.x, weights, "lin_r") if "lin_r.weight" in weights else source
         features = [part.view(self.runs, self.nodes, self.heads, self.channels).unbind() for part in (source, target)]
         runs = zip(*features, weights["att"].squeeze(1).unbind(), self.graphs, strict=True)
-        score = torch.cat([pair_scores(*parts, SLOPE) for parts in runs])
+        score = torch.cat([pair_scores(h, g, att, graph, SLOPE) for h, g, att, graph in runs])
         h = source.view(-1, self.heads, self.channels)
         out = propagate(edge_softmax(score, self.graph), h, self.graph).view_as(self.y) / self.heads
         return out + weights["bias"].unsqueeze(1) if "bias" in weights else out
@@ -108,11 +113,9 @@ class ACM(Released):
 
     @staticmethod
     def start(channels: int) -> Module:
-        layer = ModuleDict(
-            {name: PyGLinear(channels, channels, weight_initializer="glorot") for name in ("low", "high")}
-        )
-        for part in layer.values():
-            torch.nn.init.zeros_(part.bias)
+        layer = ModuleDict()
+        for name in ("low", "high"):
+            layer[name] = PyGLinear(channels, channels, weight_initializer="glorot", bias_initializer="zeros")
         layer["own"] = PyGLinear(channels, channels)
         layer.register_parameter("gate", Parameter(torch.empty(3, channels).uniform_(-1, 1)))
         layer.register_parameter("mix", Parameter(torch.empty(3, 3).uniform_(-(3**-0.5), 3**-0.5)))
