@@ -35,6 +35,7 @@ class Figure:
 def universality(study: Study, selected: Sequence[Record]) -> list[Figure]:
     """For each setting the error over the steps, every method at its best learning rate, one line per seed."""
     titles = {"n64": "n = 64", "n64-decay": "n = 64, learning rate decay", "n16": "n = 16"}
+    titles |= {"released": "as released, n = 64", "released-n16": "as released, n = 16"}
     panels = _panels(selected, lambda run: titles.get(run.variant, run.variant))
     return loss_curves(panels, "mse", "mean squared error")
 

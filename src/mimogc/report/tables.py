@@ -103,7 +103,7 @@ def fill(
     """
     found = {(cell.method, *_key(cell)): cell for cell in cells}
     filled = {_key(cell) for cell in cells}
-    usual = [column for column in spec.columns if everything or _key(column) in filled]
+    usual = [column for column in spec.columns if _key(column) in filled or (everything and not column.further)]
     columns = (*usual, *_further_columns(spec, cells))
     by_name = {name: studies.load(name) for name in {column.study for column in columns} - {""}} | {"": study}
     methods = (*spec.methods, *in_order({cell.method for cell in cells} - set(spec.methods)))
@@ -149,7 +149,7 @@ def fill(
         _direction(lower),
         tuple(dict.fromkeys(_command(owner, request, options) for owner, request in requests)),
         _time(requests, records or {}),
-        len(spec.columns) - len(usual),
+        sum(not column.further for column in spec.columns if column not in usual),
     )
 
 
@@ -178,7 +178,7 @@ def _further_columns(spec: TableSpec, cells: Sequence[Cell]) -> list[Column]:
 
 
 def _published_key(column: Column) -> tuple[str, str, str]:
-    return column.dataset, column.published_variant or column.variant, column.metric
+    return column.dataset, column.published_variant or column.variant, column.published_metric or column.metric
 
 
 def _published(spec: TableSpec, method: str, column: Column) -> Published | None:

@@ -9,8 +9,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from mimogc import methods
+from mimogc.runs import selection
 from mimogc.runs.options import Option
-from mimogc.runs.run import Outcome, Run, Scalar
+from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.study import Context, Options, Study
 
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
@@ -33,13 +34,16 @@ class Setting:
 
     nodes: int
     decay: float  # the learning rate is multiplied by it after every step
+    released: bool = False  # the released script's layers, absolute error and clipped gradients
 
 
-# The paper says n = 16, but its numbers are those of n = 64, the size in its released script, which decays too.
+# The released script has n = 64 and decays; with its layers and its error the paper's n = 16 gives what it prints.
 SETTINGS = {
     "n64": Setting(nodes=64, decay=1.0),
     "n64-decay": Setting(nodes=64, decay=0.9995),
     "n16": Setting(nodes=16, decay=1.0),
+    "released": Setting(nodes=64, decay=0.9995, released=True),
+    "released-n16": Setting(nodes=16, decay=0.9995, released=True),
 }
 
 
@@ -58,12 +62,19 @@ def problem(nodes: int, seed: int) -> "Problem":
     return Problem(graph, x, y)
 
 
-def initial_layer(method: str, nodes: int, seed: int) -> "Module":
-    """The library's layer with the weights that training starts from, the same for all learning rates."""
+def initial_layer(method: str, nodes: int, seed: int, released: bool = False) -> "Module":
+    """The layer with the weights that training starts from, the same for all learning rates.
+
+    It is the library's, or, if ``released``, the parameters of the released one; MIMO-GC is the same in both.
+    """
     import torch
+
+    from mimogc.training.batched.released import FORMS
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if released and method in FORMS:
+            return FORMS[method].start(CHANNELS)
         # Self-loops where a method weighs neighbours; filters on one eigenbasis, ACM's, are those of the graph itself.
         record = methods.of_the_paper()[method]
         loops = record.family != "one eigenbasis"
@@ -82,27 +93,33 @@ def closed_form_error(task: "Problem") -> float:
 
 
 def train_runs(runs: Sequence[Run], progress: "Callable[[int, Tensor], None]") -> list[Outcome]:
-    """The outcomes of runs of one method, size and number of steps."""
+    """The outcomes of runs of one method, size and number of steps, all in settings as released or none."""
     import torch
 
     from mimogc.training.batched import batched_form, train
+    from mimogc.training.batched.released import LIMIT
 
     start = time.perf_counter()
-    settings = [SETTINGS[run.variant] for run in runs]
-    tasks = [problem(setting.nodes, run.seed) for setting, run in zip(settings, runs, strict=True)]
-    layers = [initial_layer(run.method, setting.nodes, run.seed) for setting, run in zip(settings, runs, strict=True)]
+    method, settings = runs[0].method, [SETTINGS[run.variant] for run in runs]
+    released = settings[0].released
+    places = [(setting.nodes, run.seed) for setting, run in zip(settings, runs, strict=True)]
+    tasks = [problem(*place) for place in places]
     with torch.no_grad():
-        model = batched_form(runs[0].method)(layers, tasks)
+        model = batched_form(method, released)([initial_layer(method, *place, released) for place in places], tasks)
+        if released:
+            model.absolute, model.limit = True, LIMIT
         rates = [float(dict(run.hparams)["lr"]) for run in runs]
-        best, grid, curve = train(model, rates, [setting.decay for setting in settings], _steps(runs[0]), progress)
+        best, grid, curves = train(model, rates, [setting.decay for setting in settings], _steps(runs[0]), progress)
     seconds = (time.perf_counter() - start) / len(runs)
     outcomes = []
-    for run, task, lowest, losses in zip(runs, tasks, best.tolist(), curve.tolist(), strict=True):
-        metrics = {"mse": lowest, "final_mse": losses[-1]}
-        if run.method == "mimogc":
+    for i, task in enumerate(tasks):
+        (mse, mae), (squared, absolute) = best[:, i].tolist(), curves[:, i].tolist()
+        metrics = {"mse": mse, "final_mse": squared[-1], "mae": mae}
+        if method == "mimogc":
             metrics["closed_form_mse"] = closed_form_error(task)
-        status: Literal["done", "diverged"] = "done" if math.isfinite(losses[-1]) else "diverged"
-        outcomes.append(Outcome(metrics, {"step": [float(step) for step in grid], "mse": losses}, seconds, status))
+        drawn = {"mse": squared} | ({"mae": absolute} if released else {})
+        status: Literal["done", "diverged"] = "done" if math.isfinite(squared[-1]) else "diverged"
+        outcomes.append(Outcome(metrics, {"step": [float(step) for step in grid], **drawn}, seconds, status))
     return outcomes
 
 
@@ -116,6 +133,9 @@ class Universality(Study):
     title = "Universality: one layer fits random targets (Table 1)"
     datasets = ("erdos_renyi",)
     variants = tuple(SETTINGS)
+    usual: Mapping[str, tuple[str, ...]] = {
+        "variants": tuple(name for name, setting in SETTINGS.items() if not setting.released)
+    }
     lrs = LEARNING_RATES
     seeds = SEEDS
     metric = "mse"  # there is nothing to validate on, as in the paper
@@ -130,6 +150,18 @@ class Universality(Study):
         paper = PAPER_LEARNING_RATES.get(method) if options.paper_hparams else None
         return [{"lr": lr} for lr in options.lrs or ((paper,) if paper else self.lrs)]
 
+    def metric_of(self, variant: str) -> str:
+        """What the table shows: the squared error, and the absolute one where it is minimised and read as released."""
+        return "mae" if variant in SETTINGS and SETTINGS[variant].released else self.metric
+
+    def select(self, records: Sequence[Record]) -> list[Record]:
+        found = selection.cells(self, records)
+        return [r for cell in found for r in selection.best(self, cell, self.metric_of(cell[0].run.variant))]
+
+    def aggregate(self, records: Sequence[Record]) -> list[selection.Cell]:
+        cells = selection.cells(self, self.select(records))
+        return [selection.cell_of(self, cell, self.metric_of(cell[0].run.variant)) for cell in cells]
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         order = sorted(runs, key=lambda run: (run.variant, run.hparams, run.seed))
         together = sorted(order, key=lambda run: (SLOWEST_FIRST.index(run.method), _steps(run)))
@@ -137,14 +169,14 @@ class Universality(Study):
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         outcomes: dict[Run, Outcome] = {}
-        sizes = sorted({SETTINGS[run.variant].nodes for run in batch}, reverse=True)
-        for nodes in sizes:
-            part = [run for run in batch if SETTINGS[run.variant].nodes == nodes]
+        kinds = {run: (SETTINGS[run.variant].nodes, SETTINGS[run.variant].released) for run in batch}
+        for kind in sorted(set(kinds.values()), reverse=True):
+            part = [run for run in batch if kinds[run] == kind]
             done = len(outcomes)
 
             def tell(step: int, best: "Tensor", part: Sequence[Run] = part, done: int = done) -> None:
                 fraction = (done + len(part) * step / _steps(part[0])) / len(batch)
-                context.progress(fraction, {"mse": float(best.min())})
+                context.progress(fraction, {"mse": float(best[0].min())})
 
             outcomes |= zip(part, train_runs(part, tell), strict=True)
         return [outcomes[run] for run in batch]

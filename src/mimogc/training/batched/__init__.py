@@ -12,7 +12,12 @@ from mimogc.training.batched.training import log_grid, train
 __all__ = ["Batched", "Problem", "batched_form", "log_grid", "train"]
 
 
-def batched_form(method: str) -> type[Batched]:
-    """The class of the method that the paper calls so."""
+def batched_form(method: str, released: bool = False) -> type[Batched]:
+    """The class of the method that the paper calls so; as in the released script, where that has another one."""
+    if released:
+        from mimogc.training.batched.released import FORMS
+
+        if method in FORMS:
+            return FORMS[method]
     form: type[Batched] = load_object("batched", of_the_paper()[method].batched)
     return form

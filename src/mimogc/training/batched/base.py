@@ -1,5 +1,6 @@
 """What the batched layers share: the tasks, parameters and gradients side by side, the loss."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class Batched(ABC):
     """B layers of one method. A subclass lays out the parameters of a layer and gives the two passes."""
 
     graph: Graph  #: of those that propagate in every step
+    absolute: bool = False  #: whether the absolute error is minimised, and not the squared one
+    limit: float = math.inf  #: gradients of a longer norm are scaled down to it, for each run by itself
 
     def __init__(self, layers: Sequence[Module], problems: Sequence[Problem]) -> None:
         self.x = torch.stack([problem.x for problem in problems])  # [B, n, F]
@@ -68,12 +71,23 @@ class Batched(ABC):
         """The gradients of `parts`, from that of the outputs."""
         return torch.autograd.grad(self.out, self.parts, grad.view_as(self.out))
 
-    def loss(self) -> Tensor:
-        """The mean squared errors [B]; their gradients are in `gradient` afterwards."""
+    def errors(self) -> Tensor:
+        """The mean squared and the mean absolute errors [2, B]; `gradient` is that of the minimised one afterwards."""
         error = self.forward() - self.y
-        loss = error.square().mean((1, 2))
-        self.backward(error.mul_(2 / (self.nodes * self.channels)))
-        return loss
+        size = self.nodes * self.channels
+        found = torch.stack([error.square().mean((1, 2)), error.abs().mean((1, 2))])
+        self.backward(error.sign_().div_(size) if self.absolute else error.mul_(2 / size))
+        if self.limit < math.inf:
+            self.clip()
+        return found
+
+    def clip(self) -> None:
+        """Scale down the gradients of the runs in which their norm is beyond `limit`, as `clip_grad_norm_` does."""
+        slopes = [slope.flatten(1) for slope in self.slopes]
+        norm = torch.stack([torch.linalg.vector_norm(slope, dim=1) for slope in slopes]).square().sum(0).sqrt()
+        factor = (self.limit / (norm + 1e-6)).clamp(max=1.0).unsqueeze(1)
+        for slope in slopes:
+            slope.mul_(factor)
 
 
 def side_by_side(problems: Sequence[Problem], add_self_loops: bool) -> Graph:

@@ -26,25 +26,25 @@ def train(
     """Adam on all runs of a batch, each with its own learning rate; ``progress`` is called about once a second.
 
     Returns:
-        ``best [B]``, the minimum over steps, in which NaN does not count; the steps of the curve; and the curve
-        ``[B, points]``, whose last point is the last step.
+        ``best [2, B]``, the minima over steps of the squared and of the absolute error, in which NaN does not count;
+        the steps of the curves; and the curves ``[2, B, points]``, whose last point is the last step.
     """
     grid = log_grid(steps)
     recorded = set(grid)
     curve = []
     adam = Adam(model, learning_rates, decays)
-    best = torch.full((model.runs,), math.inf, dtype=model.x.dtype)
+    best = torch.full((2, model.runs), math.inf, dtype=model.x.dtype)
     told = time.monotonic()
     for step in range(1, steps + 1):
-        loss = model.loss()
-        torch.fmin(best, loss, out=best)
+        errors = model.errors()
+        torch.fmin(best, errors, out=best)
         if step in recorded:
-            curve.append(loss)
+            curve.append(errors)
         adam.step()
         if step % 64 == 0 and time.monotonic() - told >= PROGRESS_SECONDS:
             told = time.monotonic()
             progress(step, best)
-    return best, grid, torch.stack(curve, 1)
+    return best, grid, torch.stack(curve, 2)
 
 
 class Adam:
