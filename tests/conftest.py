@@ -19,12 +19,32 @@ def _mirror() -> Path:
     return Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-LONG = ("test_packaging.py", "test_triton_compiled.py", "test_page.py", "test_compile.py")
+HERE = Path(__file__).parent
+LONG = (
+    "ops/test_triton_compiled.py",
+    "test_packaging.py",
+    "runs/test_interruption.py",
+    "explore/test_page.py",
+    "studies/test_zinc.py",
+    "distributed/test_ranks.py",
+    "distributed/test_faults.py",
+    "ops/test_without_triton.py",
+    "ops/test_safety.py",
+    "nn/test_compile.py",
+    "nn/test_start.py",
+    "test_examples.py",
+    "test_site.py",
+    "test_methods.py",
+    "runs/test_ray.py",
+    "runs/test_ranks.py",
+    "test_docs.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first: workers take them in this order, and end at about the same time."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    places = {HERE / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
 @pytest.fixture(autouse=True)

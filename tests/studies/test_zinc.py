@@ -402,6 +402,7 @@ class TestStudy:
         assert dict(cell.hparams)["molecules"] == 10
 
 
+@pytest.mark.kernels  # the same with every backend
 class TestManyProcesses:
     def test_two_processes_have_the_gradients_of_one(self, datasets: Path, tmp_path: Path) -> None:
         command = [sys.executable, *TORCHRUN, SCRIPT, "ranks", str(tmp_path / "two.pt")]
