@@ -56,7 +56,7 @@ reference: setup
 # The operators as Triton kernels, in Triton's interpreter: no GPU is needed, and none is used.
 # Where Triton cannot be installed (it is for Linux), its tests say so and are skipped.
 INTERPRETED := tests/ops/test_propagate.py tests/ops/test_triton.py tests/ops/test_transforms.py tests/ops/test_safety.py \
-  tests/ops/test_waiting.py tests/nn/test_func.py tests/nn/test_compile.py
+  tests/ops/test_waiting.py tests/nn/test_func.py tests/nn/test_compile.py tests/nn/test_edge_features.py
 
 triton: setup
 	MIMOGC_BACKEND=triton TRITON_INTERPRET=1 $(PYTEST) -m "not kernels" $(INTERPRETED)

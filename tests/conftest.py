@@ -10,8 +10,19 @@ import pytest
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 import torch
 
-if "MIMOGC_TEST_DEVICE" in os.environ:  # of `make gpu-test`: tensors are made there, also those of parameters of tests
-    torch.set_default_device(os.environ["MIMOGC_TEST_DEVICE"])
+_DEVICE = os.environ.get("MIMOGC_TEST_DEVICE")  # of `make gpu-test`
+
+
+def pytest_configure() -> None:
+    """Tensors are made on that device, also those of parameters of tests."""
+    if _DEVICE is None:
+        return
+    if _DEVICE.startswith("cuda") and not torch.cuda.is_available():
+        raise pytest.UsageError(
+            f"MIMOGC_TEST_DEVICE: expected a GPU that torch can use (cuda, for AMD's too), got {_DEVICE!r} "
+            f"with torch {torch.__version__} and {torch.cuda.device_count()} GPUs"
+        )
+    torch.set_default_device(_DEVICE)
 
 
 def _mirror() -> Path:

@@ -9,7 +9,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops, to_undirect
 
 from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
-from mimogc._sorting import sort_edges, sort_reference
+from mimogc._sorting import AtRows, SumOfRows, sort_edges, sort_reference
 from mimogc.nn import LMGConv
 
 
@@ -98,6 +98,36 @@ def test_attributes_follow_their_edges_and_loops_get_the_mean():
         loop = graph.src == graph.dst
         assert graph.edge_attr[loop].flatten().tolist() == [0.0, 3.0, 0.0]  # nothing, (1 + 2 + 6) / 3, nothing
         assert torch.equal(graph.edge_attr[~loop], attributes[graph.perm[~loop]])
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+def test_sums_of_rows_as_on_a_gpu(shape):
+    """What the mean there is made of: the same numbers and both derivatives as adding edge by edge."""
+    graph = Graph.from_edge_index(random_edges(9, 40), 11)  # two rows without edges
+    values = torch.randn(40, *shape, dtype=torch.float64, requires_grad=True)
+
+    def function(values):
+        rows = SumOfRows.apply(values, graph.rowptr, graph.dst).sin()
+        return AtRows.apply(rows, graph.rowptr, graph.dst).sin()
+
+    expected = torch.zeros(11, *shape, dtype=torch.float64).index_add(0, graph.dst, values)
+    torch.testing.assert_close(SumOfRows.apply(values, graph.rowptr, graph.dst), expected)
+    assert torch.autograd.gradcheck(function, values, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, values, fast_mode=True)
+
+
+def test_graphs_that_differ_in_attributes_share_the_rest():
+    graph = Graph.from_edge_index(random_edges(9, 40), 9, torch.rand(40))
+    other = graph.with_attributes(torch.rand(40))
+    assert other.dst is graph.dst
+    for name in ("with_self_loops", "with_identity"):
+        one, two = (getattr(each, name)() for each in (graph, other))
+        assert two.rowptr is one.rowptr
+        assert two.dst is one.dst
+        assert not torch.equal(two.edge_attr, one.edge_attr)
+        again = getattr(Graph.from_edge_index(random_edges(9, 40), 9, other.edge_attr[graph.perm.argsort()]), name)()
+        torch.testing.assert_close(two.edge_attr, again.edge_attr)
+        assert torch.equal(two.perm, again.perm)
 
 
 @given(edge_lists())

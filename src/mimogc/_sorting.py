@@ -205,11 +205,58 @@ def sorted_attributes(edge_attr: Tensor, rowptr: Tensor, sources: Tensor, positi
     degree = rowptr.diff().long()
     dst = torch.repeat_interleave(torch.arange(num_dst, device=sources.device), degree, output_size=sources.size(0))
     other = (dst != sources).to(edge_attr.dtype)
-    total = edge_attr.new_zeros(num_dst, *edge_attr.shape[1:])
-    total = total.index_add(0, dst, known * other.view(-1, *ones))
-    count = other.new_zeros(num_dst).index_add(0, dst, other).clamp(min=1)
-    mean = total / count.view(-1, *ones)
-    return torch.where((position < 0).view(-1, *ones), mean[dst], known)
+    total = _sum_of_rows(known * other.view(-1, *ones), rowptr, dst)
+    count = _sum_of_rows(other, rowptr, dst).clamp(min=1)
+    mean = _at_rows(total / count.view(-1, *ones), rowptr, dst)
+    return torch.where((position < 0).view(-1, *ones), mean, known)
+
+
+def _sum_of_rows(values: Tensor, rowptr: Tensor, dst: Tensor) -> Tensor:
+    """[num_dst, ...] from values [E, ...] in the order of their destinations: on a GPU without atomics.
+
+    A compiler and torch.func cannot look into `segment_reduce`, and it knows no integers, whose sums are exact.
+    """
+    if _adds_in_any_order(values):
+        return values.new_zeros(rowptr.size(0) - 1, *values.shape[1:]).index_add(0, dst, values)
+    out: Tensor = SumOfRows.apply(values, rowptr, dst)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _at_rows(rows: Tensor, rowptr: Tensor, dst: Tensor) -> Tensor:
+    """[E, ...] from rows [num_dst, ...], with that sum as its gradient."""
+    out: Tensor = rows[dst] if _adds_in_any_order(rows) else AtRows.apply(rows, rowptr, dst)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _adds_in_any_order(values: Tensor) -> bool:
+    return values.is_cpu or is_transformed(values) or not values.dtype.is_floating_point
+
+
+class SumOfRows(torch.autograd.Function):
+    """One program of a GPU adds up a row, in its order."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rowptr: Tensor, dst: Tensor) -> Tensor:
+        ctx.save_for_backward(rowptr, dst)
+        # Without `unsafe` the offsets are checked, for which the device is waited for.
+        return torch.segment_reduce(values, "sum", offsets=rowptr.long(), axis=0, unsafe=True, initial=0)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return AtRows.apply(g, *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
+
+
+class AtRows(torch.autograd.Function):
+    """Its transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, rowptr: Tensor, dst: Tensor) -> Tensor:
+        ctx.save_for_backward(rowptr, dst)
+        return rows[dst]
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return SumOfRows.apply(g, *ctx.saved_tensors), None, None  # type: ignore[no-untyped-call]
 
 
 def last_loops(src: Tensor, dst: Tensor, num_dst: int) -> Tensor:

@@ -1,7 +1,7 @@
 """The graph a convolution runs on: immutable, sorted by destination, with its transpose."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import torch
@@ -149,9 +149,8 @@ class Graph:
     @property
     def is_undirected(self) -> bool:
         """Whether every edge has its reverse, with the same multiplicity."""
-        # Both orders are sorted within a node, so a symmetric graph has equal arrays.
         alike = not self.is_bipartite and torch.equal(self.rowptr, self.colptr)
-        return alike and torch.equal(self.sources, self.targets)
+        return alike and torch.equal(self.sources, self.targets)  # both orders are sorted within a node
 
     def normalization(self, dtype: torch.dtype) -> Tensor:
         """[E] 1/√(d_i d_j) with in-degrees d: the entries of A_sym, as PyG's `gcn_norm` computes them."""
@@ -162,8 +161,7 @@ class Graph:
             )
 
         def compute() -> Tensor:
-            degree = self.in_degree if self.extra is None else self.in_degree - 1
-            scale = degree.to(dtype).rsqrt()
+            scale = (self.in_degree - int(self.extra is not None)).to(dtype).rsqrt()
             scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
             weight = torch.repeat_interleave(scale, self.in_degree, output_size=self.num_edges)
             weight = weight * self.gathered(scale).index_select(0, self.sources)
@@ -177,11 +175,12 @@ class Graph:
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop per node: existing ones are replaced. Cached."""
-        return self if self.looped else self._derived("with_self_loops", True)
+        return self if self.looped else self._remembered("with_self_loops", lambda: self._with_loops(True))
 
     def with_identity(self) -> "Graph":
         """The same graph with an edge i → i for the term I·X at every node: its one loop, or an extra one. Cached."""
-        return self if self.looped or self.extra is not None else self._derived("with_identity", False)
+        has = self.looped or self.extra is not None
+        return self if has else self._remembered("with_identity", lambda: self._with_loops(False))
 
     def weighted(self, weight: Tensor, loops: bool) -> "Graph":
         """The same graph with weights ``[E]`` as its attributes, kept if it has them already.
@@ -190,28 +189,27 @@ class Graph:
         """
         own = weight is self.edge_attr
         if not loops:
-            return self if own else replace(self, edge_attr=weight)
+            return self if own else self.with_attributes(weight)
 
         def structure() -> tuple[Graph, Tensor]:
             place = torch.arange(self.num_edges, dtype=torch.int32, device=self.device)
             bare = replace(self, edge_attr=None, position=place).with_self_loops()
-            found = torch.where(
-                bare.position < 0, last_loops(self.src, self.dst, self.num_dst)[bare.dst], bare.position
-            )
-            known = torch.cat([self.perm, self.perm.new_zeros(1)])[
-                bare.position.long()
-            ]  # -1 is there without edges, too
-            given = torch.where(bare.position < 0, self.num_edges + bare.dst, known)
+            last, known = last_loops(self.src, self.dst, self.num_dst), torch.cat([self.perm, self.perm.new_zeros(1)])
+            found = torch.where(bare.position < 0, last[bare.dst], bare.position)
+            given = torch.where(bare.position < 0, self.num_edges + bare.dst, known[bare.perm])
             return replace(bare, position=given.int()), found  # the loops stand behind all given edges
 
         def compute() -> Graph:
             bare, found = self._once("weighted loops", structure)
-            return replace(bare, edge_attr=torch.cat([weight, weight.new_ones(1)])[found])
+            return bare.with_attributes(torch.cat([weight, weight.new_ones(1)])[found])
 
         return self._remembered("weighted graph", compute) if own else compute()
 
-    def _derived(self, name: str, replace_existing: bool) -> "Graph":
-        return self._remembered(name, lambda: self._with_loops(replace_existing))
+    def with_attributes(self, edge_attr: Tensor | None) -> "Graph":
+        """The same edges with other attributes, in the graph's own order; what is derived of the edges is shared."""
+        other = replace(self, edge_attr=edge_attr)
+        other._cache["edges"] = self._cache.get("edges", self)
+        return other
 
     def _remembered(self, name: str, compute: Callable[[], "Graph"]) -> "Graph":
         """A graph whose attributes come from these, kept while they stay the same."""
@@ -219,7 +217,7 @@ class Graph:
         if values is not None and (values.requires_grad or is_transformed(values)):
             return compute()  # what belongs to one backward pass or program is not kept
         version = None if values is None or values.is_inference() else values._version
-        return self._once((name, version), compute)
+        return self._once((name, version), compute, self)
 
     @property
     def identity(self) -> Tensor:
@@ -229,20 +227,22 @@ class Graph:
         return self.src == self.dst if self.extra is None else self.extra
 
     def _with_loops(self, replace_existing: bool) -> "Graph":
-        arrays = self.rowptr, self.sources, self.position, self.colptr, self.targets, self.slot
-        attributes = self.edge_attr
-        if attributes is not None:  # first with the places in this graph's own order
-            own = torch.arange(self.num_edges, dtype=torch.int32, device=self.device)
-            arrays = self.rowptr, self.sources, own, self.colptr, self.targets, self.slot
-        rowptr, sources, position, colptr, targets, slot = add_loops(
-            arrays, self.num_src, self.num_dst, lambda: self._struct, replace_existing
-        )
-        extra = None if replace_existing else position < 0
-        if attributes is not None:
-            attributes = sorted_attributes(attributes, rowptr, sources, position, True)
-            position = torch.cat([self.position, self.position.new_full((1,), -1)])[position.long()]
-        arrays = rowptr, sources, position, colptr, targets, slot
-        return self.like(Graph(*arrays, self.num_src, self.num_dst, attributes, replace_existing, extra))
+        if self.edge_attr is None:
+            return self._looped(self.position, replace_existing)
+
+        def structure() -> tuple[Graph, Tensor]:  # with the places of the edges in this graph's own order
+            looped = self._looped(torch.arange(self.num_edges, dtype=torch.int32, device=self.device), replace_existing)
+            given = torch.cat([self.position, self.position.new_full((1,), -1)])[looped.perm]
+            return replace(looped, position=given), looped.position
+
+        looped, place = self._once(("loops", replace_existing), structure)
+        return looped.with_attributes(sorted_attributes(self.edge_attr, looped.rowptr, looped.sources, place, True))
+
+    def _looped(self, position: Tensor, replace_existing: bool) -> "Graph":
+        arrays = self.rowptr, self.sources, position, self.colptr, self.targets, self.slot
+        arrays = add_loops(arrays, self.num_src, self.num_dst, lambda: self._struct, replace_existing)
+        extra = None if replace_existing else arrays[2] < 0
+        return self.like(Graph(*arrays, self.num_src, self.num_dst, None, replace_existing, extra))
 
     def like(self, other: "Graph") -> "Graph":
         """A graph with other edges between the same nodes, as a graph of the same kind as this one."""
@@ -263,20 +263,20 @@ class Graph:
 
     def to(self, device: torch.device | str) -> "Graph":
         """The graph on another device."""
-        held = {each.name: getattr(self, each.name) for each in fields(self)}
-        moved: dict[str, Any] = {name: value.to(device) for name, value in held.items() if isinstance(value, Tensor)}
+        moved: Any = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
     def _kept(self, key: object, compute: Callable[[], T]) -> T:
         """The same for what is as large as the edges: beyond a size it is computed whenever it is asked for."""
-        # A compiler may not know the number of edges.
-        return self._once(key, compute) if torch.compiler.is_compiling() or self.num_edges <= KEPT_EDGES else compute()
+        kept = torch.compiler.is_compiling() or self.num_edges <= KEPT_EDGES  # a compiler may not know this number
+        return self._once(key, compute) if kept else compute()
 
-    def _once(self, key: object, compute: Callable[[], T]) -> T:
-        if key not in self._cache:
+    def _once(self, key: object, compute: Callable[[], T], by: "Graph | None" = None) -> T:
+        cache = cast(Graph, by or self._cache.get("edges", self))._cache  # of the graph whose edges these are
+        if key not in cache:
             with outside_transforms():
-                self._cache[key] = compute()
-        return cast(T, self._cache[key])
+                cache[key] = compute()
+        return cast(T, cache[key])
 
     @property
     def _struct(self) -> Any:

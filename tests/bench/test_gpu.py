@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +24,16 @@ def test_without_a_gpu_it_says_so(device):
     assert found.returncode == 2
     assert "--device: expected a GPU that torch can use" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_tests_for_a_gpu_say_so_without_one():
+    command = [sys.executable, "-m", "pytest", str(Path(__file__).parents[1] / "ops" / "test_triton.py")]
+    environment = os.environ | {"MIMOGC_TEST_DEVICE": "cuda"}
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert found.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "MIMOGC_TEST_DEVICE: expected a GPU that torch can use" in found.stderr
+    assert "Traceback" not in found.stdout + found.stderr
 
 
 def test_every_layer_is_measured_after_it_was_verified(monkeypatch):

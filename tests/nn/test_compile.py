@@ -55,6 +55,14 @@ def test_no_graph_break_with(options):
     _assert_compiles(LMGConv(6, 8, **options), x, edge_index, *attributes)
 
 
+@pytest.mark.parametrize("learnt", [True, False])
+@pytest.mark.parametrize("name", ["gat", "gatv2"])
+def test_no_graph_break_with_features(name, learnt):
+    x, edge_index = torch.randn(20, 6), random_edges(20, 50)
+    layer = LMGConv(6, 8, coefficients=name, edge_dim=3)
+    _assert_compiles(layer, x, edge_index, torch.randn(50, 3, requires_grad=learnt))
+
+
 @pytest.mark.parametrize("ready", [True, False])
 @pytest.mark.parametrize("name", ["gcn", "acm"])
 def test_no_graph_break_with_weights(name, ready):
@@ -119,8 +127,13 @@ def test_operators_pass_torchs_own_checks():
     for edge in (None, random(14, 2)):
         inputs = (random(6, 2), random(6, 2), random(6, 2, 3), edge, arrays)
         torch.library.opcheck(torch.ops.mimogc.propagate_tanh.default, inputs)
-    pairs = random(6, 2, 3), random(6, 2, 3), random(2, 3), 0.2, arrays
-    torch.library.opcheck(torch.ops.mimogc.pair_scores.default, pairs)
+    for edge in ((None, None), (torch.randn(14, 4).double(), random(2, 3, 4)), (random(14, 4), random(2, 3, 4))):
+        pairs = random(6, 2, 3), random(6, 2, 3), random(2, 3), *edge, 0.2, arrays
+        torch.library.opcheck(torch.ops.mimogc.pair_scores.default, pairs)
+    torch.library.opcheck(torch.ops.mimogc.edge_softmax.default, (random(14, 2), arrays))
+    for sources in (False, True):
+        torch.library.opcheck(torch.ops.mimogc.at_ends.default, (random(6, 2), arrays, sources))
+        torch.library.opcheck(torch.ops.mimogc.sum_at_ends.default, (random(14, 2), arrays, sources))
     sort = torch.ops.mimogc.sort_edges.default
     torch.library.opcheck(sort, (graph.src, graph.dst, 6, 6, False))
 

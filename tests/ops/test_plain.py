@@ -18,6 +18,8 @@ SHAPES = {
     "edge": (EDGES, K),
     "target": (NODES, K, C),
     "att": (K, C),
+    "features": (EDGES, 2),
+    "weight": (K, C, 2),
 }
 # The names of what each takes, the function in parts, and the specification.
 OPERATORS = {
@@ -38,8 +40,13 @@ OPERATORS = {
     ),
     "pairs": (
         ("h", "target", "att"),
-        lambda graph, *given: _functions.PairScores.apply(*given, graph, 0.3, _plain),
+        lambda graph, *given: _functions.PairScores.apply(*given, None, None, graph, 0.3, _plain),
         lambda graph, *given: reference.pair_scores(*given, 0.3, graph),
+    ),
+    "pairs with features": (
+        ("h", "target", "att", "features", "weight"),
+        lambda graph, *given: _functions.PairScores.apply(*given, graph, 0.3, _plain),
+        lambda graph, h, target, att, *edge: reference.pair_scores(h, target, att, 0.3, graph, *edge),
     ),
     "softmax": (
         ("alpha",),

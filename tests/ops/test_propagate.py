@@ -18,6 +18,8 @@ from mimogc.ops import (
     _layers,
     _native_layers,
     _thresholds,
+    at_sources,
+    at_targets,
     backend,
     edge_softmax,
     lmgc,
@@ -26,6 +28,8 @@ from mimogc.ops import (
     propagate,
     propagate_tanh,
     reference,
+    separable_alpha,
+    sum_at_targets,
     use_reference,
 )
 
@@ -128,6 +132,28 @@ def _check_pairs(graph, heads, channels, dtype):
         (source, target, att),
         dtype,
     )
+    edge, weight = _random(graph.num_edges, 3, dtype=dtype), _random(heads, channels, 3, dtype=dtype)
+    _assert_same(
+        lambda: pair_scores(source, target, att, graph, 0.3, edge, weight),
+        lambda: reference.pair_scores(source, target, att, 0.3, graph, edge, weight),
+        (source, target, att, edge, weight),
+        dtype,
+    )
+
+
+def _check_ends(graph, heads, dtype):
+    source, target = _random(graph.num_src, heads, dtype=dtype), _random(graph.num_dst, heads, dtype=dtype)
+    edge = _random(graph.num_edges, heads, dtype=dtype)
+    _assert_same(lambda: at_sources(source, graph), lambda: source[graph.src], (source,), dtype)
+    _assert_same(lambda: at_targets(target, graph), lambda: target[graph.dst], (target,), dtype)
+    nothing = torch.zeros(graph.num_dst, heads, dtype=dtype)
+    _assert_same(lambda: sum_at_targets(edge, graph), lambda: nothing.index_add(0, graph.dst, edge), (edge,), dtype)
+    _assert_same(
+        lambda: separable_alpha(target, source, edge, graph),
+        lambda: reference.separable_alpha(target, source, edge, graph),
+        (target, source, edge),
+        dtype,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -151,6 +177,7 @@ def test_awkward_graphs(name, dtype):
     for channels, width in ((9, 4), (12, 33))[INTERPRETED:]:
         _check_layer(graph, 3, channels, width, dtype)
     _check_pairs(graph, 3, 9, dtype)
+    _check_ends(graph, 3, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -206,6 +233,10 @@ def test_only_the_gradients_that_are_needed(needed):
         (propagate, {"alpha": (60, 3), "h": (13, 3, 5)}),
         (propagate_tanh, {"s": (13, 3), "t": (13, 3), "h": (13, 3, 5), "edge": (60, 3)}),
         (pair_scores, {"source": (13, 3, 5), "target": (13, 3, 5), "att": (3, 5)}),
+        (
+            pair_scores,
+            {"source": (13, 3, 5), "target": (13, 3, 5), "att": (3, 5), "edge": (60, 2), "weight": (3, 5, 2)},
+        ),
         (lmgc, {"x": (13, 6), "weight": (36, 6), "att": (8, 36), "edge": (60, 4), "bias": (9,)}),
         (lmgc, {"x": (13, 40), "weight": (36, 40), "att": (8, 36), "edge": (60, 4), "bias": (9,), "offset": (4,)}),
     ],
@@ -235,6 +266,7 @@ def test_bipartite(dtype):
     _check_propagate(graph, 4, 10, dtype)
     _check_tanh(graph, 4, 10, dtype, with_edges=True)
     _check_pairs(graph, 4, 10, dtype)
+    _check_ends(graph, 4, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -280,6 +312,12 @@ def test_first_and_second_derivatives_against_finite_differences():
         (lambda alpha, h: propagate(alpha, h, graph, reduce="none"), (alpha, h)),
         (lambda s, t, h, edge: propagate_tanh(s, t, h, graph, edge), (s, t, h, edge)),
         (lambda source, target, att: pair_scores(source, target, att, graph), (h, _random(5, 3, 2), _random(3, 2))),
+        (
+            lambda source, target, att, edge, weight: pair_scores(source, target, att, graph, 0.2, edge, weight),
+            (h, _random(5, 3, 2), _random(3, 2), _random(9, 2), _random(3, 2, 2)),
+        ),
+        (lambda s, t, edge: separable_alpha(s, t, edge, graph), (s, t, edge)),
+        (lambda edge: sum_at_targets(edge, graph).sin(), (edge,)),
         (lambda score: edge_softmax(score, graph), (alpha,)),
         (lambda x, weight, att, edge, bias: lmgc(x, weight, att, graph, 0.2, edge, bias), (x, weight, att, edge, bias)),
         (

@@ -11,7 +11,7 @@ from torch.autograd.functional import hessian, jacobian
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import lmgc, pair_scores, propagate, propagate_tanh, use_reference
+from mimogc.ops import lmgc, pair_scores, propagate, propagate_tanh, separable_alpha, sum_at_targets, use_reference
 
 NODES, EDGES, K, C = 6, 14, 2, 3
 SHAPES = {
@@ -21,6 +21,8 @@ SHAPES = {
     "t": (NODES, K),
     "edge": (EDGES, K),
     "att": (K, C),
+    "features": (EDGES, 4),
+    "map": (K, C, 4),
     "x": (NODES, 4),
     "weight": (K * C, 4),
     "scores": (2 * K, K * C),
@@ -41,6 +43,12 @@ OPERATORS = {
     "propagate_tanh": (("s", "h"), lambda s, h, graph: propagate_tanh(s, REST["t"], h, graph)),
     "edges": (("edge", "h"), lambda edge, h, graph: propagate_tanh(REST["s"], REST["t"], h, graph, edge)),
     "pair_scores": (("h", "att"), lambda h, att, graph: pair_scores(h, REST["h"], att, graph)),
+    "features": (
+        ("features", "map"),
+        lambda edge, weight, graph: pair_scores(REST["h"], 2 * REST["h"], REST["att"], graph, 0.2, edge, weight),
+    ),
+    "separable_alpha": (("s", "t"), lambda s, t, graph: separable_alpha(s, t, REST["edge"], graph)),
+    "sum_at_targets": (("edge", "s"), lambda edge, s, graph: sum_at_targets(edge, graph) * s),
     "lmgc": (("x", "weight"), lambda x, weight, graph: lmgc(x, weight, REST["scores"], graph, act="gelu")),
     "whole lmgc": (("x", "bias"), _whole_layer),
 }

@@ -5,12 +5,17 @@ Run in the interpreter by `make triton`, on a GPU by `make gpu-test`; the other 
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphs import INTERPRETED, random_edges
 from mimogc import Graph, testing
 from mimogc.nn import LMGConv
 from mimogc.nn.coefficients import BY_NAME
 from mimogc.ops import (
+    _backends,
+    _functions,
+    _layers,
+    _operators,
     _thresholds,
     backend,
     edge_softmax,
@@ -19,6 +24,8 @@ from mimogc.ops import (
     propagate,
     propagate_tanh,
     reference,
+    separable_alpha,
+    sum_at_targets,
     use_reference,
 )
 
@@ -43,6 +50,8 @@ SHAPES = {
     "att": (3, 9),
     "x": (NODES, 5),
     "weight": (27, 5),
+    "features": (EDGES, 4),
+    "map": (3, 9, 4),
     "vectors": (6, 27),
 }
 OPERATORS = {
@@ -50,6 +59,12 @@ OPERATORS = {
     "none": (("alpha", "h"), lambda graph, *given: propagate(*given, graph, "none")),
     "tanh": (("s", "t", "h", "edge"), lambda graph, s, t, h, edge: propagate_tanh(s, t, h, graph, edge)),
     "pairs": (("h", "target", "att"), lambda graph, *given: pair_scores(*given, graph, 0.3)),
+    "features": (
+        ("h", "target", "att", "features", "map"),
+        lambda graph, h, target, att, *edge: pair_scores(h, target, att, graph, 0.3, *edge),
+    ),
+    "ends": (("s", "t", "alpha"), lambda graph, *given: separable_alpha(*given, graph)),
+    "sum at targets": (("alpha",), lambda graph, alpha: sum_at_targets(alpha, graph)),
     "softmax": (("alpha",), lambda graph, *given: edge_softmax(*given, graph)),
     "lmgc": (("x", "weight", "vectors"), lambda graph, *given: lmgc(*given, graph)),
 }
@@ -126,6 +141,19 @@ def test_parts_are_the_long_rows(spare):
         assert int(parts[place, 3]) == (own[-1] + 1 if place == own[0] else 0)
 
 
+def test_long_rows_are_counted_once_for_all_graphs_with_the_same_edges(monkeypatch):
+    """Which waits for the device. With weights that are learnt a layer makes a graph in every call."""
+    monkeypatch.setattr(_thresholds, "SPLIT_EDGES", 4)
+    counted, count = [], _launch._numbers_of_parts
+    monkeypatch.setattr(_launch, "_numbers_of_parts", lambda *given: counted.append(1) or count(*given))
+    graph, weight = _with_hubs(), torch.rand(EDGES, requires_grad=True)
+    for layer in (LMGConv(4, 4, coefficients="gcn"), LMGConv(4, 4, coefficients="acm", add_self_loops=False)):
+        for _ in range(3):
+            layer(torch.randn(NODES, 4), graph, edge_weight=weight).sum().backward()
+        assert len(counted) == 1
+        counted.clear()
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_16_bits_are_summed_in_float32(name, dtype, monkeypatch):
@@ -172,6 +200,51 @@ def test_laws_of_every_method(name):
 
     testing.assert_equal_layers(layer, plain, x, edges)
     testing.assert_kernel_accuracy(layer, x, edges, factor=8.0)
+
+
+class _Adds(TorchDispatchMode):
+    """The names of torch's operations that add floating numbers into shared places: with atomics on a GPU."""
+
+    NAMES = ("index_add", "index_put", "_index_put_impl", "scatter", "embedding_dense_backward", "put")
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function._schema.name.split("::")[1]
+        if name.startswith(self.NAMES) and args[0].dtype.is_floating_point:
+            self.seen.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def seen_by_torch(monkeypatch):
+    """The kernels serve although somebody records what torch does around them."""
+    kernels = _backends._of(torch.get_default_device().type, torch.float32)
+    for module, name in ((_operators, "serving"), (_functions, "serving_gradients"), (_layers, "serving")):
+        monkeypatch.setattr(module, name, lambda *given: kernels)
+
+
+CASES = [(name, "none") for name in BY_NAME] + [(name, "weights") for name in BY_NAME if BY_NAME[name].weighted]
+CASES += [(name, "features") for name in ("lmgc", "gat", "gatv2", "fagcn", "gated")]
+
+
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_nothing_around_the_kernels_adds_with_atomics(name, given, seen_by_torch):
+    layer = LMGConv(4, 4, coefficients=name, edge_dim=3 if given == "features" else None, add_self_loops=False)
+    x, graph = torch.randn(NODES, 4, requires_grad=True), _with_hubs()
+    graph = graph.with_identity() if BY_NAME[name].loops == "identity" else graph
+    shape = {"none": None, "weights": (graph.num_edges,), "features": (graph.num_edges, 3)}[given]
+    attributes = None if shape is None else torch.rand(shape, requires_grad=True)
+    graph = graph.with_attributes(attributes)
+    with _Adds() as adds:
+        layer(x, graph).square().sum().backward()
+    assert adds.seen == []
+    assert all(value.grad.abs().sum() > 0 for value in (x, attributes) if value is not None)
+    with _Adds() as adds:
+        x[graph.src].sum().backward()
+    assert adds.seen  # what is looked for is seen
 
 
 @triton.jit

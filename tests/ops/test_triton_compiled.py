@@ -1,5 +1,6 @@
 """The Triton kernels without a GPU: each compiles for three, without spills."""
 
+import inspect
 import os
 
 import pytest
@@ -21,11 +22,24 @@ pytestmark = pytest.mark.kernels  # once, whatever the backend is
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_variant_fits_its_registers(dtype, target, aligned):
     of_type = [each for each in variants() if each.dtype == dtype]
-    assert len(of_type) == (23 if dtype == torch.float64 else 27)
+    assert len(of_type) == (27 if dtype == torch.float64 else 31)
     for each in of_type:
         found = usage(each, target, aligned)
         assert 0 < found.registers <= 255
         assert (found.spilled, found.local) == (0, 0), f"{each.kernel.__name__} {described(each)}: {found}"
+
+
+def test_every_backend_offers_what_the_protocol_says():
+    from mimogc.ops import _backends, _native, _plain, _triton
+
+    wanted = {name: value for name, value in vars(_backends.Backend).items() if inspect.isfunction(value)}
+    wanted = {name: value for name, value in wanted.items() if not name.startswith("_")}
+    assert len(wanted) == 10
+    for kernels in (_native, _plain, _triton):
+        assert isinstance(kernels.NAME, str)
+        for name, function in wanted.items():
+            found = list(inspect.signature(getattr(kernels, name)).parameters)
+            assert ["self", *found] == list(inspect.signature(function).parameters)
 
 
 def test_chosen_by_device_and_type():

@@ -49,17 +49,20 @@ def test_sorting_waits_once(loops):
     assert waits.seen in ([], ["_local_scalar_dense"] * 2)
 
 
-CASES = [(name, weights) for name in BY_NAME for weights in (False, True)[: 1 + BY_NAME[name].weighted]]
+FORMS = ("none", "weights", "learnt weights")
+CASES = [(name, form) for name in BY_NAME for form in FORMS[: 3 if BY_NAME[name].weighted else 1]]
 
 
-@pytest.mark.parametrize(("name", "weights"), CASES)
-def test_layers_on_a_graph_do_not_wait(name, weights, as_on_a_gpu):
-    layer, x = LMGConv(4, 4, coefficients=name), torch.randn(9, 4)
-    graph = Graph.from_edge_index(random_edges(9, 40), 9, torch.rand(40) if weights else None)
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_layers_on_a_graph_do_not_wait(name, form, loops, as_on_a_gpu):
+    layer, x = LMGConv(4, 4, coefficients=name, add_self_loops=loops), torch.randn(9, 4)
+    graph = Graph.from_edge_index(random_edges(9, 40), 9, torch.rand(40) if form == "weights" else None)
+    learnt = {"edge_weight": torch.rand(40, requires_grad=True)} if form == "learnt weights" else {}
     with use_reference():
-        expected = layer(x, graph)
+        expected = layer(x, graph, **learnt)
     with use_reference(), _Waits() as waits:
-        found = layer(x, graph)
+        found = layer(x, graph, **learnt)
         found.sum().backward()
     assert waits.seen == []
     torch.testing.assert_close(found, expected)

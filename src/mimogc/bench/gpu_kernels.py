@@ -17,7 +17,7 @@ from mimogc.ops._triton._launch import TYPES, Variant, accumulated, variants
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 _INDICES = {"ptr", "nodes", "slot", "parts", "begin"}
 _SUMS = {"partial", "own_partial", "att_out", "product"}
-_COUNTS = {"num_rows", "num_parts", "split", "has_edge", "K", "C", "stride", "modulus", "head", "width"}
+_COUNTS = {"num_rows", "num_parts", "split", "has_edge", "K", "C", "D", "stride", "modulus", "head", "width"}
 
 
 _AS_TRITON = ("-lineinfo", "--regAllocOptLevel=2")  # its own options for ptxas

@@ -1,7 +1,6 @@
 """What a layer accepts as its features and as its graph: checked, and turned into a Graph."""
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,7 @@ from torch_geometric.typing import SparseTensor
 from mimogc.graph import Graph, Size
 from mimogc.nn._layout import out_channels
 from mimogc.nn.coefficients.base import Channels, Pair, Scored
+from mimogc.nn.coefficients.base import has_hooks as has_hooks
 
 if TYPE_CHECKING:
     from mimogc.nn.conv import LMGConv
@@ -143,12 +143,6 @@ def check_flow(layer: "LMGConv") -> None:
         )
 
 
-def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether calling the module does more than its forward."""
-    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(own) or "forward" in module.__dict__ or bool(torch.nn.modules.module._has_any_global_hook())
-
-
 def unpacked(edge_index: Any, edge_attr: Tensor | None = None, keep_ones: bool = False) -> tuple[Any, Tensor | None]:
     """The edges, or the Graph, and the attributes of a tensor `[2, E]`, an `EdgeIndex`, a sparse matrix or a Graph.
 
@@ -229,7 +223,7 @@ def layer_graph(
         if attributes is not None and layer.fill_value != "mean" and layer.add_self_loops:
             added = (graph.position < 0).view(-1, *[1] * (attributes.dim() - 1))
             filled = torch.where(added, layer.fill_value, graph.edge_attr)  # type: ignore[arg-type]
-            graph = replace(graph, edge_attr=filled)
+            graph = graph.with_attributes(filled)
     return graph.with_identity() if coefficients.loops == "identity" else graph
 
 

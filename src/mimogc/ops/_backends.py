@@ -25,6 +25,11 @@ _PLAIN_TENSORS = {Tensor, torch.nn.Parameter}  # a subclass may have no memory o
 _instead: ContextVar[str] = ContextVar("instead", default="")  # of the kernels: "reference", or "parts" of it
 
 
+Edge = (
+    tuple[Tensor, Tensor] | None
+)  # features of the edges [E, D], and what maps them to K rows of C channels [K, C, D]
+
+
 class Backend(Protocol):
     """The operators on tensors that fit each other: no gradients and no checks of arguments.
 
@@ -47,10 +52,12 @@ class Backend(Protocol):
         self, s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, g: Tensor, graph: Graph
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 
-    def pair_scores(self, source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor: ...
+    def pair_scores(
+        self, source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: Edge = None
+    ) -> Tensor: ...
 
     def pair_scores_grad(
-        self, source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+        self, source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, edge: Edge = None
     ) -> tuple[Tensor, Tensor, Tensor]: ...
 
     def softmax(self, score: Tensor, graph: Graph) -> Tensor: ...

@@ -9,29 +9,31 @@ from torch import Tensor
 from mimogc.graph import Graph
 from mimogc.ops import _plain, reference
 from mimogc.ops._backends import Backend, serving
-from mimogc.ops._functions import contiguous
+from mimogc.ops._functions import contiguous, pair
 
 
 def propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
-    out: Tensor = _propagate(alpha, h, _arrays(graph), reduce)
+    out: Tensor = _propagate(alpha, h, arrays_of(graph), reduce)
     return out
 
 
 def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
-    out: Tensor = _propagate_tanh(s, t, h, edge, _arrays(graph))
+    out: Tensor = _propagate_tanh(s, t, h, edge, arrays_of(graph))
     return out
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
-    out: Tensor = _pair_scores(source, target, att, slope, _arrays(graph))
+def pair_scores(
+    source: Tensor, target: Tensor, att: Tensor, edge: Tensor | None, weight: Tensor | None, slope: float, graph: Graph
+) -> Tensor:
+    out: Tensor = _pair_scores(source, target, att, edge, weight, slope, arrays_of(graph))
     return out
 
 
-def _arrays(graph: Graph) -> list[Tensor]:
+def arrays_of(graph: Graph) -> list[Tensor]:
     return [graph.rowptr, graph.sources, graph.colptr, graph.targets, graph.slot]
 
 
-def _graph(arrays: list[Tensor]) -> Graph:
+def graph_of(arrays: list[Tensor]) -> Graph:
     rowptr, sources, colptr, targets, slot = arrays
     # The operators never ask where an edge came from.
     graph = Graph(rowptr, sources, slot, colptr, targets, slot, colptr.numel() - 1, rowptr.numel() - 1)
@@ -39,14 +41,14 @@ def _graph(arrays: list[Tensor]) -> Graph:
     return graph
 
 
-def _empty(like: Tensor) -> Tensor:
+def empty(like: Tensor) -> Tensor:
     """What a kernel returns of this shape: contiguous, whatever it was given."""
     return torch.empty_like(like, memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("mimogc::propagate", mutates_args=())
 def _propagate(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
-    graph = _graph(arrays)
+    graph = graph_of(arrays)
     backend = serving(h)
     if backend is None:
         return reference.propagate(alpha, h, graph, reduce)
@@ -61,7 +63,7 @@ def _(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
 
 @torch.library.custom_op("mimogc::propagate_grad", mutates_args=())
 def _propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
-    graph = _graph(arrays)
+    graph = graph_of(arrays)
     backend = serving(h)
     if backend is None:
         return reference.sample(g, h, graph, reduce), reference.transpose(alpha, g, graph, reduce)
@@ -70,7 +72,7 @@ def _propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], r
 
 @_propagate_grad.register_fake
 def _(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
-    return _empty(alpha), _empty(h)
+    return empty(alpha), empty(h)
 
 
 def _propagate_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -89,7 +91,7 @@ _propagate.register_autograd(_propagate_backward, setup_context=_propagate_conte
 
 @torch.library.custom_op("mimogc::propagate_tanh", mutates_args=())
 def _propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]) -> Tensor:
-    graph = _graph(arrays)
+    graph = graph_of(arrays)
     backend = serving(h)
     if backend is None:
         return reference.propagate_tanh(s, t, h, edge, graph)
@@ -106,7 +108,7 @@ def _(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]
 def _propagate_tanh_grad(
     s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    graph = _graph(arrays)
+    graph = graph_of(arrays)
     backend = serving(h)
     if backend is None:
         return reference.propagate_tanh_grad(s, t, h, edge, g, graph)
@@ -118,7 +120,7 @@ def _propagate_tanh_grad(
 def _(
     s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _empty(s), _empty(t), _empty(h), s.new_empty(arrays[-1].size(0), s.size(1))
+    return empty(s), empty(t), empty(h), s.new_empty(arrays[-1].size(0), s.size(1))
 
 
 def _tanh_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -136,45 +138,88 @@ _propagate_tanh.register_autograd(_tanh_backward, setup_context=_tanh_context)
 
 
 @torch.library.custom_op("mimogc::pair_scores", mutates_args=())
-def _pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, arrays: list[Tensor]) -> Tensor:
-    graph = _graph(arrays)
+def _pair_scores(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    weight: Tensor | None,
+    slope: float,
+    arrays: list[Tensor],
+) -> Tensor:
+    graph = graph_of(arrays)
     backend = serving(source)
     if backend is None:
-        return reference.pair_scores(source, target, att, slope, graph)
-    source, target, att = contiguous(source, target, att)
-    return backend.pair_scores(source, target, att, slope, graph)
+        return reference.pair_scores(source, target, att, slope, graph, edge, weight)
+    source, target, att, edge, weight = contiguous(source, target, att, edge, weight)
+    return backend.pair_scores(source, target, att, slope, graph, pair(edge, weight))
 
 
 @_pair_scores.register_fake
-def _(source: Tensor, target: Tensor, att: Tensor, slope: float, arrays: list[Tensor]) -> Tensor:
+def _(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    weight: Tensor | None,
+    slope: float,
+    arrays: list[Tensor],
+) -> Tensor:
     return source.new_empty(arrays[-1].size(0), att.size(0))
 
 
 @torch.library.custom_op("mimogc::pair_scores_grad", mutates_args=())
 def _pair_scores_grad(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, arrays: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    graph = _graph(arrays)
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    weight: Tensor | None,
+    slope: float,
+    g: Tensor,
+    learnt: bool,
+    arrays: list[Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    graph = graph_of(arrays)
     backend: Backend = serving(source) or _plain
-    source, target, att, g = contiguous(source, target, att, g)
-    return backend.pair_scores_grad(source, target, att, slope, g, graph)
+    source, target, att, edge, weight, g = contiguous(source, target, att, edge, weight, g)
+    more: tuple[Tensor | None, Tensor | None] = (None, None)
+    given = pair(edge, weight)
+    if given is not None:
+        more = _plain.pair_scores_edge_grad(source, target, att, slope, g, graph, given, (learnt, True))
+    grads = backend.pair_scores_grad(source, target, att, slope, g, graph, given)
+    of_edge, of_weight = (source.new_empty(0) if value is None else value for value in more)
+    return *grads, of_edge, of_weight
 
 
 @_pair_scores_grad.register_fake
 def _(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, arrays: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    return _empty(source), _empty(target), _empty(att)
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    edge: Tensor | None,
+    weight: Tensor | None,
+    slope: float,
+    g: Tensor,
+    learnt: bool,
+    arrays: list[Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    none = source.new_empty(0)
+    of_edge = none if edge is None or not learnt else empty(edge)
+    return empty(source), empty(target), empty(att), of_edge, source.new_empty(0) if weight is None else empty(weight)
 
 
 def _pairs_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    source, target, att, ctx.slope, arrays = inputs
-    ctx.save_for_backward(source, target, att, *arrays)
+    *values, ctx.slope, arrays = inputs
+    ctx.save_for_backward(*values, *arrays)
 
 
 def _pairs_backward(ctx, g):  # type: ignore[no-untyped-def]
-    source, target, att, *arrays = ctx.saved_tensors
-    return *_pair_scores_grad(source, target, att, ctx.slope, g, arrays), None, [None] * len(arrays)
+    source, target, att, edge, weight, *arrays = ctx.saved_tensors
+    learnt = ctx.needs_input_grad[3]
+    *found, grad_edge, grad_weight = _pair_scores_grad(source, target, att, edge, weight, ctx.slope, g, learnt, arrays)
+    more = grad_edge if learnt else None, None if weight is None else grad_weight
+    return *found, *more, None, [None] * len(arrays)
 
 
 _pair_scores.register_autograd(_pairs_backward, setup_context=_pairs_context)

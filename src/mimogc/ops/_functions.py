@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from mimogc.graph import Graph
-from mimogc.ops import reference
+from mimogc.ops import _plain, reference
 from mimogc.ops._backends import Backend, serving_gradients
 
 
@@ -75,7 +75,10 @@ class Transpose(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Any:
         alpha, g = saved(ctx)
-        return _sample(g, v, ctx.graph, ctx.reduce), _propagate(alpha, v, ctx.graph, ctx.reduce), None, None, None
+        needs_alpha, needs_g = ctx.needs_input_grad[:2]
+        grad_alpha = _sample(g, v, ctx.graph, ctx.reduce) if needs_alpha else None
+        grad_g = _propagate(alpha, v, ctx.graph, ctx.reduce) if needs_g else None
+        return grad_alpha, grad_g, None, None, None
 
 
 class Sample(Function):
@@ -88,7 +91,10 @@ class Sample(Function):
     @staticmethod
     def backward(ctx: Any, u: Tensor) -> Any:
         g, h = saved(ctx)
-        return _propagate(u, h, ctx.graph, ctx.reduce), _transpose(u, g, ctx.graph, ctx.reduce), None, None, None
+        needs_g, needs_h = ctx.needs_input_grad[:2]
+        grad_g = _propagate(u, h, ctx.graph, ctx.reduce) if needs_g else None
+        grad_h = _transpose(u, g, ctx.graph, ctx.reduce) if needs_h else None
+        return grad_g, grad_h, None, None, None
 
 
 def _propagate(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
@@ -145,29 +151,84 @@ class PropagateTanh(Function):
 
 
 def _by_primitives(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph) -> Tensor:
-    return _propagate(reference.separable_alpha(s, t, edge, graph), h, graph, "sum")
+    score = at_ends(s, graph, False) + at_ends(t, graph, True)
+    return _propagate(torch.tanh(score if edge is None else score + edge), h, graph, "sum")
+
+
+class AtEnds(Function):
+    """x [N, K] at the sources or the targets of the edges, [E, K]; the gradient is a sum in their order."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, graph: Graph, sources: bool) -> Tensor:
+        ctx.graph, ctx.sources = graph, sources
+        return x.index_select(0, graph.src if sources else graph.dst)
+
+    @staticmethod
+    def backward(ctx: Any, u: Tensor) -> Any:
+        return sum_at_ends(u, ctx.graph, ctx.sources), None, None
+
+
+def at_ends(x: Tensor, graph: Graph, sources: bool) -> Tensor:
+    """`AtEnds`, or the same in plain torch where no backend serves."""
+    if serving_gradients(x) is None:
+        return x[graph.src if sources else graph.dst]
+    out: Tensor = AtEnds.apply(x, graph, sources)
+    return out
+
+
+def sum_at_ends(values: Tensor, graph: Graph, sources: bool) -> Tensor:
+    """[N, K] from values [E, K]: their sums over the edges out of each source, or into each target."""
+    like: Any = {"dtype": values.dtype, "device": graph.device}
+    if sources:
+        return _transpose(values, torch.ones(graph.num_dst, 1, **like), graph, "sum").squeeze(-1)
+    ones = torch.ones(graph.num_src, values.size(1), 1, **like)
+    return _propagate(values, ones, graph, "none").squeeze(-1)
 
 
 class PairScores(Function):
-    """score_k(i,j) = att_k · LeakyReLU(source_k(j) + target_k(i)), without the E·K·C sums in memory."""
+    """score_k(i,j) = att_k · LeakyReLU(source_k(j) + target_k(i) + weight_k edge(i,j)), without E·K·C sums in memory.
+
+    `edge` and `weight` are both None, or neither is.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float, backend: Backend
+        ctx: Any,
+        source: Tensor,
+        target: Tensor,
+        att: Tensor,
+        edge: Tensor | None,
+        weight: Tensor | None,
+        graph: Graph,
+        slope: float,
+        backend: Backend,
     ) -> Tensor:
-        save(ctx, source, target, att)
+        save(ctx, source, target, att, edge, weight)
         ctx.graph, ctx.slope = graph, slope
-        source, target, att = contiguous(source, target, att)
-        return backend.pair_scores(source, target, att, slope, graph)
+        source, target, att, edge, weight = contiguous(source, target, att, edge, weight)
+        return backend.pair_scores(source, target, att, slope, graph, pair(edge, weight))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        source, target, att = saved(ctx)
+        inputs, slope, graph = saved(ctx), ctx.slope, ctx.graph
         backend = None if torch.is_grad_enabled() else serving_gradients(g)
         if backend is None:
-            return *recomputed(reference.pair_scores, (source, target, att), g, ctx.slope, ctx.graph), None, None, None
-        source, target, att, g = contiguous(source, target, att, g)
-        return *backend.pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph), None, None, None
+
+            def again(source: Tensor, target: Tensor, att: Tensor, *edge: Tensor | None) -> Tensor:
+                return reference.pair_scores(source, target, att, slope, graph, *edge)
+
+            return *recomputed(again, inputs, g), None, None, None
+        source, target, att, edge, weight, g = contiguous(*inputs, g)
+        found = backend.pair_scores_grad(source, target, att, slope, g, graph, pair(edge, weight))
+        needs = ctx.needs_input_grad[3:5]
+        more: tuple[Tensor | None, Tensor | None] = (None, None)
+        if any(needs):
+            more = _plain.pair_scores_edge_grad(source, target, att, slope, g, graph, (edge, weight), needs)
+        return *found, *more, None, None, None
+
+
+def pair(edge: Tensor | None, weight: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    return None if edge is None or weight is None else (edge, weight)
 
 
 class Softmax(Function):

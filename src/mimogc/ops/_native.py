@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mimogc._library import library, run
 from mimogc.graph import Graph
+from mimogc.ops import _plain
 from mimogc.ops._plain import softmax as softmax  # which have no kernels
 from mimogc.ops._plain import softmax_grad as softmax_grad
 
@@ -112,8 +113,12 @@ def tanh_sum_grad(
     return grads
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+def pair_scores(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: _plain.Edge = None
+) -> Tensor:
     """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
+    if edge is not None:
+        return _plain.pair_scores(source, target, att, slope, graph, edge)
     heads, channels = att.shape
     out = source.new_empty((graph.num_edges, heads))
     given = source.data_ptr(), target.data_ptr(), att.data_ptr()
@@ -122,9 +127,11 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph
 
 
 def pair_scores_grad(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, edge: _plain.Edge = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `pair_scores` to source, target and att."""
+    if edge is not None:
+        return _plain.pair_scores_grad(source, target, att, slope, g, graph, edge)
     heads, channels = att.shape
     grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
     places = [value.data_ptr() for value in (source, target, att, g, *grads)]

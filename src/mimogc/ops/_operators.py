@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
-from mimogc.ops import _compiled, _functions, reference
+from mimogc.ops import _compiled, _compiled_edges, _functions, reference
 from mimogc.ops._backends import serving
 from mimogc.ops._checks import matched
 
@@ -62,8 +62,18 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, graph: Graph, edge: Tensor |
     return out
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float = 0.2) -> Tensor:
+def pair_scores(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    graph: Graph,
+    slope: float = 0.2,
+    edge: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
     """Scores that do not separate into a term of each end: ``att_k · LeakyReLU(source_k(j) + target_k(i))``.
+
+    With features of the edges, ``weight_k edge(i,j)`` is added within the LeakyReLU; it is never stored.
 
     Args:
         source: ``[num_src, K, C]`` features of the sources.
@@ -71,22 +81,29 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope
         att: ``[K, C]``.
         graph: the graph.
         slope: of the LeakyReLU.
+        edge: ``[E, D]`` features of the edges, in the graph's edge order.
+        weight: ``[K, C, D]``, which maps them; given if `edge` is.
 
     Returns:
         ``[E, K]`` in the graph's edge order.
     """
-    source, target, att = matched(
+    if (edge is None) != (weight is None):
+        missing, given = ("edge", "weight") if edge is None else ("weight", "edge")
+        raise ValueError(f"{missing}: expected a tensor, because {given} is given, got None")
+    source, target, att, edge, weight = matched(
         graph,
         ("source", source, (graph.num_src, "K", "C")),
         ("target", target, (graph.num_dst, "K", "C")),
         ("att", att, ("K", "C")),
+        ("edge", edge, (graph.num_edges, "D")),
+        ("weight", weight, ("K", "C", "D")),
     )
     if torch.compiler.is_compiling():
-        return _compiled.pair_scores(source, target, att, slope, graph)
-    backend = serving(source, target, att)
+        return _compiled.pair_scores(source, target, att, edge, weight, slope, graph)
+    backend = serving(source, target, att, edge, weight)
     if backend is None:
-        return reference.pair_scores(source, target, att, slope, graph)
-    out: Tensor = _functions.PairScores.apply(source, target, att, graph, slope, backend)
+        return reference.pair_scores(source, target, att, slope, graph, edge, weight)
+    out: Tensor = _functions.PairScores.apply(source, target, att, edge, weight, graph, slope, backend)
     return out
 
 
@@ -101,7 +118,9 @@ def edge_softmax(score: Tensor, graph: Graph) -> Tensor:
         ``[E, K]``.
     """
     (score,) = matched(graph, ("score", score, (graph.num_edges, "K")))
-    backend = None if torch.compiler.is_compiling() else serving(score)
+    if torch.compiler.is_compiling():
+        return _compiled_edges.edge_softmax(score, graph)
+    backend = serving(score)
     if backend is None:
         return reference.softmax(score, graph)
     out: Tensor = _functions.Softmax.apply(score, graph, backend)

@@ -13,6 +13,7 @@ from mimogc.graph import Graph
 from mimogc.ops import _thresholds, reference
 
 NAME = "reference"
+Edge = tuple[Tensor, Tensor] | None  # as in `_backends`
 
 
 def _parts(graph: Graph, *like: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -76,26 +77,70 @@ def tanh_sum_grad(
     return grad_s, grad_t, transpose(alpha, g, graph, "sum"), grad_edge
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+def _pairs(
+    source: Tensor, target: Tensor, att: Tensor, graph: Graph, edge: Edge
+) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """The same with what goes into LeakyReLU, [so many edges, K, C], in the type of att."""
+    for part, src, dst in _parts(graph, *att.shape):
+        both = source[src].to(att.dtype) + target[dst].to(att.dtype)
+        if edge is not None:
+            features, weight = (value.to(att.dtype) for value in (edge[0][part], edge[1]))
+            both += (features @ weight.flatten(0, 1).t()).view_as(both)
+        yield part, src, dst, both
+
+
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: Edge = None) -> Tensor:
     """`reference.pair_scores`."""
     out = source.new_empty((graph.num_edges, att.size(0)))
-    for part, src, dst in _parts(graph, *att.shape):
-        out[part] = (F.leaky_relu(source[src] + target[dst], slope) * att).sum(-1)
+    for part, _, _, both in _pairs(source, target, att, graph, edge):
+        out[part] = (F.leaky_relu(both, slope) * att).sum(-1)
     return out
 
 
+def _bent(both: Tensor, att: Tensor, slope: float, score: Tensor) -> Tensor:
+    """The gradient to what goes into LeakyReLU, from that to the scores."""
+    return torch.where(both > 0, score * att, slope * score * att)
+
+
 def pair_scores_grad(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, edge: Edge = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `pair_scores` to source, target and att."""
     grad_source, grad_target, grad_att = torch.zeros_like(source), torch.zeros_like(target), torch.zeros_like(att)
-    for part, src, dst in _parts(graph, *att.shape):
-        both, score = source[src] + target[dst], g[part].unsqueeze(-1)
+    for part, src, dst, both in _pairs(source, target, att, graph, edge):
+        score = g[part].unsqueeze(-1)
         grad_att += (score * F.leaky_relu(both, slope)).sum(0)
-        grad = torch.where(both > 0, score * att, slope * score * att)
+        grad = _bent(both, att, slope, score)
         grad_source.index_add_(0, src, grad)
         grad_target.index_add_(0, dst, grad)
     return grad_source, grad_target, grad_att
+
+
+def pair_scores_edge_grad(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    g: Tensor,
+    graph: Graph,
+    edge: tuple[Tensor, Tensor],
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """Those to the features of the edges and to their map, where needed: of every backend, since they are products.
+
+    Nothing is added into rows that edges share, so there are no atomics on a GPU; 16-bit types are added in float32.
+    """
+    features, weight = edge
+    own = att.to(torch.promote_types(att.dtype, torch.float32))
+    grad_features = torch.empty_like(features) if needs[0] else None
+    grad_weight = torch.zeros_like(weight, dtype=own.dtype).flatten(0, 1) if needs[1] else None
+    for part, _, _, both in _pairs(source, target, own, graph, edge):
+        grad = _bent(both, own, slope, g[part].unsqueeze(-1).to(own.dtype)).flatten(1)
+        if grad_features is not None:
+            grad_features[part] = (grad @ weight.flatten(0, 1).to(own.dtype)).to(features.dtype)
+        if grad_weight is not None:
+            grad_weight.addmm_(grad.t(), features[part].to(own.dtype))
+    return grad_features, None if grad_weight is None else grad_weight.view_as(weight).to(weight.dtype)
 
 
 def softmax(score: Tensor, graph: Graph) -> Tensor:

@@ -44,9 +44,19 @@ def propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: 
     return propagate(separable_alpha(s, t, edge, graph), h, graph, "sum")
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
-    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i))."""
+def pair_scores(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    graph: Graph,
+    edge: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i) + weight_k edge(i,j)), the last term where it is given."""
     both = source[graph.src] + target[graph.dst]  # [E, K, C]
+    if edge is not None and weight is not None:
+        both = both + torch.einsum("ed,kcd->ekc", edge, weight)
     return (torch.nn.functional.leaky_relu(both, slope) * att).sum(-1)
 
 

@@ -20,7 +20,7 @@ from mimogc.nn.coefficients.base import (
     target_channels,
 )
 from mimogc.nn.coefficients.lmgc import offsets
-from mimogc.ops import edge_softmax, pair_scores, separable_alpha
+from mimogc.ops import at_sources, at_targets, edge_softmax, pair_scores, separable_alpha
 
 
 class GAT(Scored):
@@ -59,10 +59,15 @@ class GAT(Scored):
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = (h[0] * self.att_src).sum(-1), (h[1] * self.att_dst).sum(-1)  # [N, K]
-        score = source[graph.src] + target[graph.dst]
-        edge = self.edge_term(graph)
-        if edge is not None:
-            score = score + (edge.view(-1, *self.att_src.shape[1:]) * cast(Tensor, self.att_edge)).sum(-1)
+        score = at_sources(source, graph) + at_targets(target, graph)
+        features = self.edge_features(graph)
+        if features is not None:
+            att, weight = cast(Tensor, self.att_edge), self.edge_weight()
+            if weight is None:
+                edge = (cast(Tensor, self.edge_term(graph)).view(-1, *att.shape[1:]) * att).sum(-1)
+            else:
+                edge = features @ torch.einsum("kcd,kc->dk", weight, att[0])  # [E, K], without W x of E · K · C
+            score = score + edge
         return edge_softmax(F.leaky_relu(score, self.negative_slope), graph)
 
     def rescale(self, factor: float) -> None:
@@ -122,11 +127,13 @@ class GATv2(Scored):
         source, target = h
         if self.lin_target is not None:
             target = self.lin_target(x[1]).view_as(target)
-        edge = self.edge_term(graph)
-        if edge is None:
-            score = pair_scores(source, target, self.att[0], graph, self.negative_slope)
+        features = self.edge_features(graph)
+        weight = None if features is None else self.edge_weight()
+        if features is None or weight is not None:
+            score = pair_scores(source, target, self.att[0], graph, self.negative_slope, features, weight)
         else:
-            both = source[graph.src] + target[graph.dst] + edge.view(-1, *self.att.shape[1:])  # [E, K, C]
+            edge = cast(Tensor, self.edge_term(graph)).view(-1, *self.att.shape[1:])
+            both = source[graph.src] + target[graph.dst] + edge  # [E, K, C]
             score = (F.leaky_relu(both, self.negative_slope) * self.att).sum(-1)
         return edge_softmax(score, graph)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 
 from mimogc.graph import Graph
+from mimogc.ops import at_sources, at_targets, sum_at_targets
 
 Channels = int | tuple[int, int]
 Pair = tuple[Tensor, Tensor]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
@@ -98,12 +99,24 @@ class Scored(Coefficients):
 
     def edge_term(self, graph: Graph) -> Tensor | None:
         """[E, heads or width]: what the edge features add to the score."""
+        features = self.edge_features(graph)
+        lin_edge: Any = self.lin_edge
+        return None if features is None else lin_edge(features)
+
+    def edge_features(self, graph: Graph) -> Tensor | None:
+        """[E, D], None where this has no map for them or the graph has none."""
         if self.lin_edge is None or graph.edge_attr is None:
             return None
-        attributes = graph.edge_attr
-        lin_edge: Any = self.lin_edge
-        term: Tensor = lin_edge(attributes.view(-1, 1) if attributes.dim() == 1 else attributes)
-        return term
+        return graph.edge_attr.view(-1, 1) if graph.edge_attr.dim() == 1 else graph.edge_attr
+
+    def edge_weight(self) -> Tensor | None:
+        """[heads, width / heads, D]: the map itself, so that nothing of E · width numbers need exist.
+
+        None where someone has put another module in its place or looks at what it gives: then it must be called.
+        """
+        lin: Any = self.lin_edge
+        plain = type(lin) is Linear and lin.bias is None and not has_hooks(lin)
+        return lin.weight.unflatten(0, (self.heads, -1)) if plain else None
 
 
 def normalization(graph: Graph, dtype: torch.dtype) -> Tensor:
@@ -112,11 +125,17 @@ def normalization(graph: Graph, dtype: torch.dtype) -> Tensor:
     if weight is None or weight.dim() != 1 or not weight.dtype.is_floating_point:
         return graph.normalization(dtype)
     weight = weight.to(dtype) if graph.extra is None else weight.to(dtype).masked_fill(graph.extra, 0.0)
-    nodes = graph.num_dst if graph.is_partitioned else graph.num_nodes
-    degree = weight.new_zeros(nodes).index_add(0, graph.dst, weight)
-    scale = degree.pow(-0.5)
+    if not graph.is_partitioned:
+        _ = graph.num_nodes  # raises for a bipartite graph
+    scale = sum_at_targets(weight.view(-1, 1), graph).pow(-0.5)
     scale = scale.masked_fill(scale == torch.inf, 0.0)
-    return graph.gathered(scale)[graph.src] * weight * scale[graph.dst]
+    return at_sources(graph.gathered(scale), graph).view(-1) * weight * at_targets(scale, graph).view(-1)
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether calling the module does more than its forward."""
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(own) or "forward" in module.__dict__ or bool(torch.nn.modules.module._has_any_global_hook())
 
 
 def source_channels(channels: Channels) -> int:

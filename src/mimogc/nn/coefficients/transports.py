@@ -14,6 +14,7 @@ from mimogc.nn.coefficients.base import (
     source_channels,
     target_channels,
 )
+from mimogc.ops import at_sources, at_targets
 
 
 class Gated(Scored):
@@ -33,7 +34,7 @@ class Gated(Scored):
         return out_channels, 1
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
-        score = self.lin_key(x[1])[graph.dst] + self.lin_query(x[0])[graph.src]
+        score = at_targets(self.lin_key(x[1]), graph) + at_sources(self.lin_query(x[0]), graph)
         edge = self.edge_term(graph)
         return torch.sigmoid(score if edge is None else score + edge)
 
@@ -66,6 +67,7 @@ class Sheaf(Coefficients):
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = x
-        at_target = self.restriction(self.lin_own(target)[graph.dst], self.lin_other(source)[graph.src])  # [E, s, s]
-        at_source = self.restriction(self.lin_own(source)[graph.src], self.lin_other(target)[graph.dst])
+        own, other = (at_targets(lin(target), graph) for lin in (self.lin_own, self.lin_other))
+        theirs, of_other = (at_sources(lin(source), graph) for lin in (self.lin_own, self.lin_other))
+        at_target, at_source = self.restriction(own, of_other), self.restriction(theirs, other)  # [E, s, s]
         return (at_target.transpose(1, 2) @ at_source).flatten(1)

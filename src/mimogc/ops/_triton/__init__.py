@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mimogc.graph import Graph
 from mimogc.ops import _thresholds, reference
+from mimogc.ops._plain import Edge
 from mimogc.ops._triton import _launch, _scores, _sums
 from mimogc.ops._triton._launch import Order, accumulated, by_source, by_target
 
@@ -86,24 +87,35 @@ def tanh_sum_grad(
     return _edge_sums(by_target(graph), grad_edge, slot=False), grad_t, grad_h, grad_edge
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
+def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: Edge = None) -> Tensor:
     """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
     heads, channels = att.shape
     out = source.new_empty((graph.num_edges, heads))
     if not att.numel() or not out.numel():
         return out.zero_()
     order = by_target(graph)
-    arguments = (order.ptr, order.nodes, order.parts, source, target, att, out, *_counts(order), heads, channels, slope)
+    features, weight, size = _edge_map(edge, att)
+    arguments = (
+        *(order.ptr, order.nodes, order.parts, source, target, att, features, weight, out),
+        *(*_counts(order), heads, channels, size, slope),
+    )
+    constants = {"ACC": _launch.constant_type(att.dtype), "EDGE": edge is not None}
     blocks = _launch.row_blocks(_launch.channel_block(channels))
-    _launch.launch(_scores.score_pairs, order.items, (), arguments, ACC=_launch.constant_type(att.dtype), **blocks)
+    _launch.launch(_scores.score_pairs, order.items, (), arguments, **constants, **blocks)
     return out
 
 
+def _edge_map(edge: Edge, instead: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Features [E, D], their map as [D, K, C], of which neighbouring columns are read together, and D."""
+    return (instead, instead, 0) if edge is None else (edge[0], edge[1].permute(2, 0, 1).contiguous(), edge[0].size(1))
+
+
 def pair_scores_grad(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, edge: Edge = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `pair_scores` to source, target and att."""
     heads, channels = att.shape
+    features, weight, size = _edge_map(edge, att)
     if not graph.num_edges or not att.numel():
         return torch.zeros_like(source), torch.zeros_like(target), torch.zeros_like(att)
     found = []
@@ -116,11 +128,11 @@ def pair_scores_grad(
         by_item = torch.empty((rows, heads, channels), dtype=partial.dtype, device=own.device)
         block = _launch.COLUMNS
         arguments = (
-            *(*_arrays(order), own, other, att, g, out, partial, by_item),
-            *(*_counts(order), heads, channels, slope),
+            *(*_arrays(order), own, other, att, features, weight, g, out, partial, by_item),
+            *(*_counts(order), heads, channels, size, slope),
         )
-        grid = (-(-heads * channels // block),)
-        _launch.launch(_scores.pairs_grad, order.items, grid, arguments, SLOT=slot, **_launch.row_blocks(block))
+        grid, constants = (-(-heads * channels // block),), {"SLOT": slot, "EDGE": edge is not None}
+        _launch.launch(_scores.pairs_grad, order.items, grid, arguments, **constants, **_launch.row_blocks(block))
         _launch.add_parts(order, partial, out)
         found.append(out)
     return found[0], found[1], by_item.sum(0).to(att.dtype)

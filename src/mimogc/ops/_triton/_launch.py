@@ -165,10 +165,12 @@ def variants() -> Iterator[Variant]:
                     if tanh and heads > 1:
                         yield Variant(_sums.spread_sum, dtype, {"TANH": True, "SAMPLE": False, **blocks})
             yield Variant(_sums.sample_pairs, dtype, row_blocks(size))
-            yield Variant(_scores.score_pairs, dtype, {"ACC": acc, **row_blocks(size)})
+            for edge in (False, True):
+                yield Variant(_scores.score_pairs, dtype, {"ACC": acc, "EDGE": edge, **row_blocks(size)})
         for slot in (False, True):
             yield Variant(_sums.flat_sum, dtype, {"SLOT": slot, **row_blocks(COLUMNS)})
-            yield Variant(_scores.pairs_grad, dtype, {"SLOT": slot, **row_blocks(COLUMNS)})
+            for edge in (False, True):
+                yield Variant(_scores.pairs_grad, dtype, {"SLOT": slot, "EDGE": edge, **row_blocks(COLUMNS)})
         for grad in (False, True):
             blocks = {"BR": 1, "BE": SOFTMAX_EDGES, "BC": SOFTMAX_HEADS}
             yield Variant(_scores.softmax_rows, dtype, {"GRAD": grad, **blocks})

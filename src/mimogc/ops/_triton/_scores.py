@@ -9,12 +9,15 @@ import triton.language as tl
 from mimogc.ops._triton._items import rows_of
 
 
-@triton.jit(do_not_specialize=["num_rows", "num_parts", "split", "K", "C"])
+@triton.jit(do_not_specialize=["num_rows", "num_parts", "split", "K", "C", "D"])
 def score_pairs(
-    ptr, nodes, parts, source, target, att, out, num_rows, num_parts, split, K, C, leak: tl.float64,
-    ACC: tl.constexpr, BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
+    ptr, nodes, parts, source, target, att, edge, weight, out, num_rows, num_parts, split, K, C, D, leak: tl.float64,
+    ACC: tl.constexpr, EDGE: tl.constexpr, BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """out[e, k] = att[k] · LeakyReLU(source[j(e), k] + target[i, k]), for the edges into each node."""
+    """out[e, k] = att[k] · LeakyReLU(source[j(e), k] + target[i, k]), for the edges into each node.
+
+    With EDGE, Σ_d edge[e, d] weight[d, k] is added within LeakyReLU.
+    """
     row, first, last, _whole, _is_part, _part = rows_of(ptr, parts, num_rows, num_parts, split, BR)
     count = (last - first) * K
     slope = tl.full([1, 1, 1], leak, dtype=ACC)
@@ -31,20 +34,26 @@ def score_pairs(
             theirs = tl.load(source + ((j * K + k) * C)[:, :, None] + channel, mask=both, other=0.0).to(ACC)
             mine = (((row * K)[:, None] + k) * C)[:, :, None] + channel
             z = theirs + tl.load(target + mine, mask=both, other=0.0).to(ACC)
+            if EDGE:
+                for d in range(D):
+                    feature = tl.load(edge + e * D + d, mask=valid, other=0.0).to(ACC)
+                    place = weight + ((d * K + k) * C)[:, :, None] + channel
+                    z += feature[:, :, None] * tl.load(place, mask=both, other=0.0).to(ACC)
             factor = tl.load(att + (k * C)[:, :, None] + channel, mask=both, other=0.0).to(ACC)
             total += tl.sum(tl.where(z > 0.0, z, z * slope) * factor, axis=2)
         tl.store(out + e * K + k, total, mask=valid)
 
 
-@triton.jit(do_not_specialize=["num_rows", "num_parts", "split", "K", "C"])
+@triton.jit(do_not_specialize=["num_rows", "num_parts", "split", "K", "C", "D"])
 def pairs_grad(
-    ptr, nodes, slot, parts, own, other, att, g, out, partial, att_out, num_rows, num_parts, split, K, C,
-    leak: tl.float64,
-    SLOT: tl.constexpr, BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
+    ptr, nodes, slot, parts, own, other, att, edge, weight, g, out, partial, att_out,
+    num_rows, num_parts, split, K, C, D, leak: tl.float64,
+    SLOT: tl.constexpr, EDGE: tl.constexpr, BR: tl.constexpr, BE: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """out[r, q] = att[q] Σ_e g(e, q // C) LeakyReLU′(z), with z = own[r, q] + other[n(e), q], for the K · C columns q.
 
-    Over the edges into a node (without SLOT) also att_out[item, q] = Σ_e g(e, q // C) LeakyReLU(z), by row and by part.
+    With EDGE, Σ_d edge[e, d] weight[d, q] is added to z. Over the edges into a node (without SLOT) also
+    att_out[item, q] = Σ_e g(e, q // C) LeakyReLU(z), by row and by part.
     """
     acc_type: tl.constexpr = partial.dtype.element_ty
     row, first, last, whole, is_part, part = rows_of(ptr, parts, num_rows, num_parts, split, BR)
@@ -65,10 +74,15 @@ def pairs_grad(
         both = valid[:, :, None] & inside[None, None, :]
         place = other + (n * width)[:, :, None] + column[None, None, :]
         z = mine[:, None, :] + tl.load(place, mask=both, other=0.0).to(acc_type)
-        weight = tl.load(g + (at * K)[:, :, None] + k, mask=both, other=0.0).to(acc_type)
-        total += tl.where(z > 0.0, weight, weight * slope)
+        if EDGE:
+            for d in range(D):
+                feature = tl.load(edge + at * D + d, mask=valid, other=0.0).to(acc_type)
+                mapped = tl.load(weight + d * width + column, mask=inside, other=0.0).to(acc_type)
+                z += feature[:, :, None] * mapped[None, None, :]
+        score = tl.load(g + (at * K)[:, :, None] + k, mask=both, other=0.0).to(acc_type)
+        total += tl.where(z > 0.0, score, score * slope)
         if not SLOT:
-            activated += tl.where(both, weight * tl.where(z > 0.0, z, z * slope), 0.0)
+            activated += tl.where(both, score * tl.where(z > 0.0, z, z * slope), 0.0)
     factor = tl.load(att + column, mask=inside, other=0.0).to(acc_type)
     total = tl.sum(total, axis=1) * factor[None, :]
     tl.store(out + (row * width)[:, None] + column[None, :], total, mask=whole[:, None] & inside[None, :])
