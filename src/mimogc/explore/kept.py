@@ -14,10 +14,12 @@ from mimogc.data.sources import cache_root
 
 ready = threading.Event()  # the libraries are there, or nobody is importing them meanwhile
 ready.set()
+wanted = threading.Event()  # somebody waits for them
 
 
 def wait() -> None:
     """Until the libraries are there; two threads must not import torch at the same time."""
+    wanted.set()
     ready.wait()
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from mimogc.explore import kept
 
 HOST = "127.0.0.1"
+OPENING_SECONDS = 3.0  # that a browser takes to draw the page
 
 
 def serve(port: int, browser: bool) -> NoReturn:
@@ -28,7 +29,7 @@ def serve(port: int, browser: bool) -> NoReturn:
     server = uvicorn.Server(uvicorn.Config(guarded, log_level="error", timeout_graceful_shutdown=1, lifespan="off"))
     print(f"mimogc: the page is at {address} (Ctrl-C ends it)", flush=True)
     kept.ready.clear()
-    threading.Thread(target=_warm_up, daemon=True).start()  # torch is imported while the server and the browser start
+    threading.Thread(target=_warm_up, daemon=True).start()  # torch is imported while the page is looked at
     if browser:  # requests wait in the socket's queue until the server is there
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,7 +39,12 @@ def serve(port: int, browser: bool) -> NoReturn:
 
 
 def _warm_up() -> None:
-    """Import what cards are made with, and make the smallest and those of the tour, if they are not kept already."""
+    """Import what cards are made with, and make the smallest and those of the tour, if they are not kept already.
+
+    Where the cards of the opening page are kept it is drawn first: importing torch would only hold up the server.
+    """
+    if kept.folder().is_dir():
+        kept.wanted.wait(OPENING_SECONDS)
     try:
         from mimogc.explore import cards, pictures, views  # noqa: F401
         from mimogc.explore.choices import COMPONENT, MIN_NODES, Choice, tour
