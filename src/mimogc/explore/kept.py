@@ -14,7 +14,8 @@ from mimogc.data.sources import cache_root
 
 ready = threading.Event()  # the libraries are there, or nobody is importing them meanwhile
 ready.set()
-wanted = threading.Event()  # somebody waits for them
+wanted = threading.Event()  # somebody waits for them, or has a page to look at meanwhile
+importing = threading.Event()  # they are being imported
 
 
 def wait() -> None:
