@@ -67,11 +67,7 @@ def guide(Choice, mo, tour):
 
 @app.cell
 def upload(mo, own):
-    file = mo.ui.file(
-        filetypes=[".npz", ".txt", ".csv", ".edges"],
-        max_size=own.MAX_BYTES,
-        label="A graph of your own: an edge list, or an npz file with edges",
-    )
+    file = mo.ui.file(filetypes=[".npz", ".txt", ".csv", ".edges"], max_size=own.MAX_BYTES, label="A graph of your own")
     return (file,)
 
 
