@@ -200,6 +200,8 @@ def test_bad_attributes_are_named():
     edge_index = random_edges(4, 6)
     with pytest.raises(ValueError, match=r"edge_attr: expected one row per edge \(6\), got shape \[5, 2\]"):
         Graph.from_edge_index(edge_index, 4, torch.zeros(5, 2))
+    with pytest.raises(ValueError, match="edge_index: expected numbers to sort, got a tensor on the device meta"):
+        Graph.from_edge_index(torch.zeros(2, 3, dtype=torch.long, device="meta"))
     with pytest.raises(ValueError, match="edge_attr: expected device cpu like edge_index, got meta"):
         Graph.from_edge_index(edge_index, 4, torch.zeros(6, device="meta"))
 

@@ -22,6 +22,8 @@ def check_edge_index(edge_index: Tensor) -> None:
         raise TypeError(f"edge_index: expected integers, got {edge_index.dtype}")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index: expected shape [2, E], got {list(edge_index.shape)}")
+    if type(edge_index) is Tensor and edge_index.is_meta:
+        raise ValueError("edge_index: expected numbers to sort, got a tensor on the device meta, which has none")
 
 
 def sizes(num_nodes: Size | None, edge_index: Tensor) -> tuple[int, int]:

@@ -301,6 +301,11 @@ for command in {AT_ONCE!r}:
     assert done.returncode == 0, done.stderr[-500:]
 
 
+def test_a_file_of_ones_own_without_npz_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = mimogc(capsys, "reproduce", "heterophilic", "--datasets", "mine.npz", "--dry-run")
+    assert (code, "expected npz:PATH for a file of your own, got 'mine.npz' without npz:" in err) == (2, True)
+
+
 @pytest.mark.parametrize("study", ["universality", "heterophilic", "zinc12k"])
 def test_what_is_to_do_is_said_before_torch_is_imported(study: str, tmp_path: Path) -> None:
     code = f"""
@@ -344,6 +349,8 @@ def test_export_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(rows) == 4
     assert {row["method"] for row in rows} == {"sgd", "adam"}
     assert {row["hparams.steps"] for row in rows} == {"10"}
+    kinds = [name.partition(".")[0] for name in rows[0] if "." in name]
+    assert kinds == sorted(kinds)  # hparams, then metrics, though the runs differ in what they have
     assert all(float(row["metrics.loss"]) > 0 for row in rows)
     code, out, err = mimogc(capsys, "export", *STORE, "--study", "nothing", "--output", "none.csv")
     assert (code, out, Path("none.csv").exists()) == (2, "", False)

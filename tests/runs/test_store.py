@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mimogc import studies
+from mimogc.runs import export
 from mimogc.runs.driver import make_plan
 from mimogc.runs.run import Outcome, Record, Run, hparams
 from mimogc.runs.store import Store, StoreError
@@ -289,3 +290,10 @@ def test_what_format_2_has_with_unusual_options_is_not_run_again(tmp_path: Path)
         "gatv2": {"gain": 0.0},
         "gin": {"gain": 0.0},
     }
+
+
+def test_the_columns_of_a_table_keep_their_kinds_together() -> None:
+    """Also where a later run has a hyper-parameter that the first has not."""
+    runs = [Run("s", "d", "m", "", hparams(**values), 0, 0) for values in ({"lr": 0.1}, {"lr": 0.1, "start": "cold"})]
+    found = export.rows([Record(run, "done", Outcome({"loss": 1.0}), {}, "") for run in runs])
+    assert list(found[0])[-3:] == ["hparams.lr", "hparams.start", "metrics.loss"]

@@ -64,6 +64,8 @@ def check_own_datasets(names: Iterable[str]) -> None:
     """Refuse datasets of one's own that are no ``npz:PATH`` of a file."""
     for name in names:
         kind, colon, path = name.partition(":")
+        if not colon and Path(name).suffix:
+            raise UsageError(f"--datasets: expected npz:PATH for a file of your own, got {name!r} without npz:")
         if not colon:
             continue
         if kind != "npz" or not path:

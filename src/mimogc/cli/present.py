@@ -16,6 +16,7 @@ from mimogc.runs.driver import Summary
 from mimogc.runs.options import variant_title
 from mimogc.runs.run import Run, Scalar
 from mimogc.runs.selection import Cell
+from mimogc.runs.store import DEFAULT
 from mimogc.runs.study import Options, Study, complete, says_what_follows
 from mimogc.runs.times import duration, expected
 
@@ -169,5 +170,5 @@ def conclusion(console: Console, summary: Summary, store: Path) -> None:
         lines[0] = "interrupted: " + lines[0]
         lines.append("the same command goes on from there")
     elif not summary.plan.missing:
-        lines.append(f"see them with: mimogc report --store {store}")
+        lines.append("see them with: mimogc report" + f" --store {store}" * (store != DEFAULT))
     console.print("; ".join(lines), markup=False, highlight=False, soft_wrap=True)

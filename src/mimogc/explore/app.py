@@ -67,11 +67,7 @@ def guide(Choice, mo, tour):
 
 @app.cell
 def upload(mo, own):
-    file = mo.ui.file(
-        filetypes=[".npz", ".txt", ".csv", ".edges"],
-        max_size=own.MAX_BYTES,
-        label="A graph of your own: an edge list, or an npz file with edges",
-    )
+    file = mo.ui.file(filetypes=[".npz", ".txt", ".csv", ".edges"], max_size=own.MAX_BYTES, label="A graph of your own")
     return (file,)
 
 
@@ -115,7 +111,7 @@ def controls(COMPONENT, GRAPHS, MAX_DEPTH, MAX_HEADS, MAX_NODES, METHODS, MIN_NO
 
 
 @app.cell
-def page(Choice, DATASETS, METHODS, cards, file, mo, own_error, own_key, step, ui, walk):
+def page(Choice, DATASETS, METHODS, cards, file, kept, mo, own_error, own_key, step, ui, walk):
     picked = dict(ui.value)
     component = picked.pop("component") / 100
     shown = cards.made(Choice(**picked), component)
@@ -131,6 +127,7 @@ def page(Choice, DATASETS, METHODS, cards, file, mo, own_error, own_key, step, u
         "own_note": cards.message(own_error) if own_error else "",
     }
     seconds = sum(card.seconds for card in shown)
+    kept.wanted.set()
     mo.Html(cards.PAGE.format(ui=ui, own=file, tour=walk, seconds=seconds, **texts))
     return
 

@@ -14,10 +14,13 @@ from mimogc.data.sources import cache_root
 
 ready = threading.Event()  # the libraries are there, or nobody is importing them meanwhile
 ready.set()
+wanted = threading.Event()  # somebody waits for them, or has a page to look at meanwhile
+importing = threading.Event()  # they are being imported
 
 
 def wait() -> None:
     """Until the libraries are there; two threads must not import torch at the same time."""
+    wanted.set()
     ready.wait()
 
 

@@ -1,5 +1,6 @@
 """Serves the page to this machine alone, until Ctrl-C."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -7,11 +8,12 @@ import socket
 import threading
 import webbrowser
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mimogc.explore import kept
 
 HOST = "127.0.0.1"
+OPENING_SECONDS = 30.0  # after which torch is imported though nobody has opened the page
 
 
 def serve(port: int, browser: bool) -> NoReturn:
@@ -24,11 +26,11 @@ def serve(port: int, browser: bool) -> NoReturn:
     address = f"http://{HOST}:{listener.getsockname()[1]}/"
     page = marimo.create_asgi_app(quiet=True).with_app(path="/", root=str(Path(__file__).with_name("app.py")))
     # A page elsewhere cannot reach this one by giving its own name the address of this machine.
-    guarded = TrustedHostMiddleware(page.build(), allowed_hosts=[HOST, "localhost"])
+    guarded = TrustedHostMiddleware(_patient(page.build()), allowed_hosts=[HOST, "localhost"])
     server = uvicorn.Server(uvicorn.Config(guarded, log_level="error", timeout_graceful_shutdown=1, lifespan="off"))
     print(f"mimogc: the page is at {address} (Ctrl-C ends it)", flush=True)
     kept.ready.clear()
-    threading.Thread(target=_warm_up, daemon=True).start()  # torch is imported while the server and the browser start
+    threading.Thread(target=_warm_up, daemon=True).start()  # torch is imported while the page is looked at
     if browser:  # requests wait in the socket's queue until the server is there
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,12 +39,30 @@ def serve(port: int, browser: bool) -> NoReturn:
     os._exit(0)  # a page that was open left a thread behind which waits for it and would never end
 
 
+def _patient(page: Any) -> Any:
+    """The same page, whose sessions wait while torch is imported: marimo imports it too, and breaks one half done."""
+
+    async def serve_one(scope: Any, receive: Any, send: Any) -> None:
+        while scope["type"] == "websocket" and kept.importing.is_set():
+            await asyncio.sleep(0.05)
+        await page(scope, receive, send)
+
+    return serve_one
+
+
 def _warm_up() -> None:
-    """Import what cards are made with, and make the smallest and those of the tour, if they are not kept already."""
+    """Import what cards are made with, and make the smallest and those of the tour, if they are not kept already.
+
+    Where the cards of the opening page are kept it is drawn first: importing torch would only hold it up.
+    """
+    if kept.folder().is_dir():
+        kept.wanted.wait(OPENING_SECONDS)
+    kept.importing.set()
     try:
         from mimogc.explore import cards, pictures, views  # noqa: F401
         from mimogc.explore.choices import COMPONENT, MIN_NODES, Choice, tour
     finally:
+        kept.importing.clear()
         kept.ready.set()
     for choice in (tour()[0][2], Choice(nodes=MIN_NODES, depth=4), *(choice for _, _, choice in tour())):
         cards.made(choice, COMPONENT / 100)

@@ -79,11 +79,13 @@ def findings(records: Sequence[Record]) -> list[str]:
         return []
     ahead = [gap for gap in gaps if _clear(gap) and gap.mean > 0]
     behind = [gap for gap in gaps if _clear(gap) and gap.mean < 0]
-    words = [
+    open_ones = len(gaps) - len(ahead) - len(behind)
+    parts = [
         f"LMGC is ahead of another method by more than {CLEAR:.0f} standard errors in {len(ahead)} of {len(gaps)} "
-        f"comparisons ({_named(ahead)}), behind in {len(behind)} ({_named(behind)}); the other "
-        f"{len(gaps) - len(ahead) - len(behind)} are not decided by these runs."
+        f"comparisons{_in_brackets(ahead)}, behind in {len(behind) or 'none'}{_in_brackets(behind)}",
+        *[f"the other {open_ones} are not decided by these runs"] * bool(open_ones),
     ]
+    words = ["; ".join(parts) + "."]
     inverted = [gap for gap in behind if (_paper(gap) or 0) > 0]
     if inverted:
         words.append(
@@ -124,6 +126,10 @@ def _shown(gap: Difference | None, decimals: int) -> tuple[str, bool]:
     if gap.standard_error == gap.standard_error:
         text += f" ± {gap.standard_error:.{decimals}f}"
     return text, _clear(gap)
+
+
+def _in_brackets(gaps: Sequence[Difference]) -> str:
+    return f" ({_named(gaps)})" if gaps else ""
 
 
 def _named(gaps: Sequence[Difference]) -> str:

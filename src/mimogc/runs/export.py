@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "parquet")
 Row = dict[str, Any]
+_ORDER = {"hparams": 1, "metrics": 2}  # after what a run is
 
 
 def rows(records: Sequence[Record], curves: bool = False) -> list[Row]:
@@ -25,7 +26,8 @@ def rows(records: Sequence[Record], curves: bool = False) -> list[Row]:
     ``finished_at``, then ``hparams.NAME`` and ``metrics.NAME`` or, with `curves`, the names of the curves.
     """
     found = [row for record in records for row in (_points(record) if curves else [_result(record)])]
-    columns = dict.fromkeys(name for row in found for name in row)  # a set that keeps its order
+    names = dict.fromkeys(name for row in found for name in row)  # a set that keeps its order
+    columns = sorted(names, key=lambda name: _ORDER.get(name.partition(".")[0], 0))
     return [{name: row.get(name) for name in columns} for row in found]
 
 
