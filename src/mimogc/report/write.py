@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 import mimogc
 from mimogc import studies
 from mimogc.report.comparison import SideTable
-from mimogc.report.curves import Figure, standalone
+from mimogc.report.curves import CurveFigure, standalone
 from mimogc.report.gallery import gallery
 from mimogc.report.names import label
 from mimogc.report.specs import CAPTIONS, TABLES, TableSpec, derived
@@ -36,7 +36,7 @@ class Section:
     spec: TableSpec
     title: str
     table: FilledTable
-    figures: list[Figure]
+    figures: list[CurveFigure]
     findings: list[str]
     beside: list[SideTable]
     runs: int
