@@ -21,7 +21,7 @@ from mimogc.bench.naive import NaiveLMGC
 from mimogc.data import DataError, load_molecules
 from mimogc.models.graph_regressor import ATOM_TYPES, GraphRegressor
 from mimogc.studies.zinc_models import regressor, width
-from mimogc.training.graphs import BATCH_SIZE, CLIP, FlatAdamW, Task, train_epoch
+from mimogc.training.graphs import BATCH_SIZE, CLIP, FlatAdamW, MoleculeTask, train_epoch
 
 LAYERS, HEADS, BUDGET, LR = 6, 4, 100_000, 0.001
 TIMED = ("lmgc", "gin", "gatv2")
@@ -73,14 +73,14 @@ def plain_steps(model: torch.nn.Module, optimiser: torch.optim.Optimizer, loader
     return total / molecules
 
 
-def _fast_turn(method: str, task: Task, order: Tensor) -> Turn:
+def _fast_turn(method: str, task: MoleculeTask, order: Tensor) -> Turn:
     torch.manual_seed(0)
     model = regressor(width(method, LAYERS, HEADS, BUDGET, ()), method, LAYERS, HEADS, ())
     optimiser = FlatAdamW(model, LR)
     return lambda: train_epoch(model, optimiser, task, order, model.add_self_loops)
 
 
-def _plain_turn(task: Task, order: Tensor) -> Turn:
+def _plain_turn(task: MoleculeTask, order: Tensor) -> Turn:
     torch.manual_seed(0)
     model = PlainRegressor(width("lmgc", LAYERS, HEADS, BUDGET, ()))
     optimiser = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.0)
@@ -92,7 +92,7 @@ def _plain_turn(task: Task, order: Tensor) -> Turn:
 def seconds_per_epoch(rounds: int = ROUNDS, steps: int = STEPS) -> dict[str, tuple[float, float]]:
     """The time of a step times the steps of an epoch, the pipelines taking turns: the median and the fastest turn."""
     molecules = load_molecules("zinc12k")
-    task = Task.of(molecules, None, molecules.sizes[0])
+    task = MoleculeTask.of(molecules, None, molecules.sizes[0])
     order = torch.randperm(molecules.sizes[0], generator=torch.Generator().manual_seed(0))[: steps * BATCH_SIZE]
     turns = {method: _fast_turn(method, task, order) for method in TIMED}
     turns[PLAIN] = _plain_turn(task, order)

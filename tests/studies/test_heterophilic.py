@@ -21,7 +21,7 @@ from mimogc.runs.study import Context, Options, complete
 from mimogc.studies import heterophilic
 from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build
 from mimogc.training import nodes as node_training
-from mimogc.training.nodes import Task, roc_auc, scorer, train
+from mimogc.training.nodes import NodeTask, roc_auc, scorer, train
 
 PAPER = ("gatv2", "fagcn", "acm", "gin", "lmgc")
 NOWHERE = Context(lambda fraction, metrics: None, Path("unused"))
@@ -44,7 +44,7 @@ def runs(**options: object) -> list[Run]:
     return STUDY.runs(complete(STUDY, Options(**options)))  # type: ignore[arg-type]
 
 
-def small_task(nodes: int = 40, classes: int = 3, seed: int = 0) -> Task:
+def small_task(nodes: int = 40, classes: int = 3, seed: int = 0) -> NodeTask:
     """A random graph with labels that its features tell, in two splits."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.randint(0, classes, (nodes,), generator=generator)
@@ -60,7 +60,7 @@ def small_task(nodes: int = 40, classes: int = 3, seed: int = 0) -> Task:
         test_mask=part >= 0.75,
         metric="accuracy" if classes > 2 else "roc_auc",
     )
-    return Task.of(data)
+    return NodeTask.of(data)
 
 
 class TestRuns:

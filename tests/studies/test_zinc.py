@@ -35,7 +35,7 @@ from mimogc.training.graphs import (
     BATCH_SIZE,
     FlatAdamW,
     History,
-    Task,
+    MoleculeTask,
     cosine,
     evaluate,
     evaluation_batches,
@@ -460,7 +460,7 @@ def test_the_plain_model_is_the_same_model(datasets: Path) -> None:
     plain = bench.PlainRegressor(12, layers=2)
     plain.copy_from(model)
     assert num_parameters(plain) == num_parameters(model)
-    task = Task.of(molecules, None, 40)
+    task = MoleculeTask.of(molecules, None, 40)
     (batch,) = molecules.batches(task.train, 40)
     (data,) = bench.DataLoader([molecules.data(int(i)) for i in task.train], 40)
     torch.testing.assert_close(plain(data), model(batch), rtol=1e-4, atol=1e-5)

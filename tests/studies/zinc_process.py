@@ -14,17 +14,17 @@ import torch
 from mimogc.data import laplacian_encoding, load_molecules
 from mimogc.models import GraphRegressor
 from mimogc.runs import ranks
-from mimogc.training.graphs import BATCH_SIZE, FlatAdamW, History, Task, Trained, train, train_epoch
+from mimogc.training.graphs import BATCH_SIZE, FlatAdamW, History, MoleculeTask, TrainedRegressor, train, train_epoch
 
 EPOCHS = 6
 
 
-def small_task(size: int, encoding: bool = False) -> Task:
+def small_task(size: int, encoding: bool = False) -> MoleculeTask:
     molecules = load_molecules("zinc12k")
-    return Task.of(molecules, laplacian_encoding(molecules) if encoding else None, size)
+    return MoleculeTask.of(molecules, laplacian_encoding(molecules) if encoding else None, size)
 
 
-def resumable(folder: Path, die_after: int | None = None) -> tuple[Trained, list[torch.Tensor]]:
+def resumable(folder: Path, die_after: int | None = None) -> tuple[TrainedRegressor, list[torch.Tensor]]:
     """A training with every kind of state: random signs of LapPE, batch norm, AdamW, shuffles."""
     torch.manual_seed(0)
     model = GraphRegressor(12, "lmgc", 2, encoding="lappe", residual=True, batch_norm=True)

@@ -15,7 +15,7 @@ from mimogc.graph import Graph
 from mimogc.nn import LMGConv, LMGCStack
 from mimogc.ops import _layers, _thresholds
 from mimogc.studies.zinc_models import regressor, width
-from mimogc.training.graphs import BATCH_SIZE, CLIP, FlatAdamW, Task, train_epoch
+from mimogc.training.graphs import BATCH_SIZE, CLIP, FlatAdamW, MoleculeTask, train_epoch
 
 LAYERS, HEADS, BUDGET, LR = 6, 4, 100_000, 0.001
 STEPS, ROUNDS = 50, 6  # steps of one turn, turns of each after a first one to warm up
@@ -73,7 +73,7 @@ WITHOUT: dict[str, Callable[[], Any]] = {
 def molecules(rounds: int = ROUNDS, steps: int = STEPS) -> dict[str, float]:
     """Seconds of a step without each path, the medians of turns."""
     data = load_molecules("zinc12k")
-    task = Task.of(data, None, data.sizes[0])
+    task = MoleculeTask.of(data, None, data.sizes[0])
     order = torch.randperm(data.sizes[0], generator=torch.Generator().manual_seed(0))[: steps * BATCH_SIZE]
     turns: dict[str, tuple[Any, Any]] = {}
     for name in WITHOUT:

@@ -24,7 +24,7 @@ COLORS = {INK: "currentColor", GRID: "var(--grid)", **{color: f"var(--series-{i}
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CurveFigure:
     """A drawing for the page: an ``<svg>`` element, its title, and the series it shows with their numbers."""
 
     title: str
@@ -32,7 +32,7 @@ class Figure:
     series: tuple[tuple[str, int], ...]
 
 
-def universality(study: Study, selected: Sequence[Record]) -> list[Figure]:
+def universality(study: Study, selected: Sequence[Record]) -> list[CurveFigure]:
     """For each setting the error over the steps, every method at its best learning rate, one line per seed."""
     titles = {"n64": "n = 64", "n64-decay": "n = 64, learning rate decay", "n16": "n = 16"}
     titles |= {"released": "as released, n = 64", "released-n16": "as released, n = 16"}
@@ -40,14 +40,14 @@ def universality(study: Study, selected: Sequence[Record]) -> list[Figure]:
     return loss_curves(panels, "mse", "mean squared error")
 
 
-def by_dataset(study: Study, selected: Sequence[Record]) -> list[Figure]:
+def by_dataset(study: Study, selected: Sequence[Record]) -> list[CurveFigure]:
     """For each dataset the training loss over the epochs on the first split, one line per repeat."""
     first = [record for record in selected if record.run.split == 0]
     datasets = {record.run.dataset for record in first}
     return loss_curves(_panels(first, lambda run: label(run.dataset, datasets)), "loss", "training loss")
 
 
-def by_variant(study: Study, selected: Sequence[Record]) -> list[Figure]:
+def by_variant(study: Study, selected: Sequence[Record]) -> list[CurveFigure]:
     """For each variant the validation error over the epochs, one line per seed."""
 
     def title(run: Run) -> str:
@@ -63,7 +63,7 @@ def _panels(records: Iterable[Record], title: Callable[[Run], str]) -> dict[str,
     return panels
 
 
-def standalone(figure: Figure) -> str:
+def standalone(figure: CurveFigure) -> str:
     """The drawing as a file of its own, with its title, the names of the series and the page's light colours."""
     style = Path(__file__).with_name("templates").joinpath("style.css").read_text(encoding="utf-8")
     light = style[: style.index("}") + 1]
@@ -79,7 +79,7 @@ def standalone(figure: Figure) -> str:
     return f"{head}><style>{light.replace('light dark', 'light')}</style>{ground}{body}{names}</svg>\n"
 
 
-def loss_curves(panels: Mapping[str, Sequence[Record]], metric: str, y: str) -> list[Figure]:
+def loss_curves(panels: Mapping[str, Sequence[Record]], metric: str, y: str) -> list[CurveFigure]:
     """A figure for each panel that has runs with the curve, on logarithmic axes with one common vertical range.
 
     Args:
@@ -103,7 +103,7 @@ def loss_curves(panels: Mapping[str, Sequence[Record]], metric: str, y: str) -> 
         one.set_ylim(min(heights) / 3, max(heights) * 3)
         present = {record.run.method for record in drawn[title]}
         numbered = tuple((name, i % len(SERIES)) for i, name in enumerate(order) if name in present)
-        figures.append(Figure(title, _svg(one.figure, title), numbered))
+        figures.append(CurveFigure(title, _svg(one.figure, title), numbered))
     return figures
 
 

@@ -46,7 +46,7 @@ class TableSpec:
     published_decimals: int = 3  # as printed in the paper
     notes: tuple[str, ...] = ()  # where and why we differ, in plain words
     methods: tuple[str, ...] = PAPER_METHODS  # always shown; others only where there are results
-    figures: Callable[[Study, Sequence[Record]], list[curves.Figure]] | None = None
+    figures: Callable[[Study, Sequence[Record]], list[curves.CurveFigure]] | None = None
     curves_caption: str = ""
     borrows: tuple[str, ...] = ()  # further studies whose results the table shows
     findings: Callable[[Sequence[Record]], list[str]] | None = None  # statements made from the results

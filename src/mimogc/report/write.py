@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 import mimogc
 from mimogc import studies
 from mimogc.report.comparison import SideTable
-from mimogc.report.curves import Figure, standalone
+from mimogc.report.curves import CurveFigure, standalone
 from mimogc.report.gallery import gallery
 from mimogc.report.layout import Layout, layout
 from mimogc.report.names import label
@@ -38,7 +38,7 @@ class Section:
     title: str
     table: FilledTable
     layout: Layout
-    figures: list[Figure]
+    figures: list[CurveFigure]
     findings: list[str]
     beside: list[SideTable]
     runs: int

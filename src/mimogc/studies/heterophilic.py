@@ -18,7 +18,7 @@ from mimogc.studies.own_methods import MethodStudy, takes
 
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from mimogc.models import NodeClassifier
-    from mimogc.training.nodes import Task
+    from mimogc.training.nodes import NodeTask
 
 DROPOUTS = (0.0, 0.25, 0.5)
 GRID_SEED = 0  # the repeats have seeds 1, 2, …: what selects is not reported again
@@ -49,10 +49,10 @@ PAPER_HPARAMS = {
 
 
 @functools.lru_cache(maxsize=4)
-def task(dataset: str, undirected: bool) -> "Task":
-    from mimogc.training.nodes import Task
+def task(dataset: str, undirected: bool) -> "NodeTask":
+    from mimogc.training.nodes import NodeTask
 
-    return Task.of(load_nodes(dataset), undirected)
+    return NodeTask.of(load_nodes(dataset), undirected)
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def width(features: int, classes: int, method: str, layers: int, heads: int, bud
     return fit_width(lambda channels: NodeClassifier(features, channels, classes, method, layers, heads), budget)
 
 
-def build(run: Run) -> "tuple[NodeClassifier, Task]":
+def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
     """The model of a run with its initial weights, which depend on seed and split, and what it is trained on."""
     import torch
 
@@ -238,7 +238,7 @@ class Heterophilic(MethodStudy):
 
 
 def train_run(
-    run: Run, model: "NodeClassifier", task: "Task", context: Context, done: int = 0, runs: int = 1
+    run: Run, model: "NodeClassifier", task: "NodeTask", context: Context, done: int = 0, runs: int = 1
 ) -> Outcome:
     """Train one of several runs, of which some are done."""
     from mimogc.models import num_parameters

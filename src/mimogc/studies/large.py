@@ -16,27 +16,27 @@ from mimogc.studies.own_methods import MethodStudy
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from mimogc.models import NodeClassifier
     from mimogc.training.large import History
-    from mimogc.training.nodes import Task
+    from mimogc.training.nodes import NodeTask
 
 DATASETS = ("ogbn-arxiv", "ogbn-products")
 CURVE_POINTS = 100
 
 
 @functools.lru_cache(maxsize=1)
-def task(dataset: str, undirected: bool, self_loops: bool) -> "Task":
+def task(dataset: str, undirected: bool, self_loops: bool) -> "NodeTask":
     """The dataset with its graph, sorted once and with the self-loops that the layers want."""
     from torch_geometric.utils import to_undirected
 
     from mimogc.graph import Graph
-    from mimogc.training.nodes import Task
+    from mimogc.training.nodes import NodeTask
 
     data = load_nodes(dataset)
     both = undirected and dataset != "ogbn-products"  # which has every edge in both directions
     edges = to_undirected(data.edge_index, num_nodes=data.num_nodes) if both else data.edge_index
-    return Task(data, data.x, Graph.from_edge_index(edges, data.num_nodes, add_self_loops=self_loops))
+    return NodeTask(data, data.x, Graph.from_edge_index(edges, data.num_nodes, add_self_loops=self_loops))
 
 
-def build(run: Run) -> "tuple[NodeClassifier, Task]":
+def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
     """The model of a run with its initial weights, and what it is trained on."""
     import torch
 
@@ -102,7 +102,7 @@ class Large(MethodStudy):
         return [train_run(run, *build(run), context) for run in batch]
 
 
-def train_run(run: Run, model: "NodeClassifier", task: "Task", context: Context) -> Outcome:
+def train_run(run: Run, model: "NodeClassifier", task: "NodeTask", context: Context) -> Outcome:
     """Train a run, from its checkpoint if there is one."""
     from mimogc.models import num_parameters
     from mimogc.training.large import train

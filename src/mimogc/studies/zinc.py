@@ -24,7 +24,7 @@ from mimogc.studies.zinc_models import (
 
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from mimogc.models import GraphRegressor
-    from mimogc.training.graphs import History, Task
+    from mimogc.training.graphs import History, MoleculeTask
 
 PAPER_METHODS = methods.names(lambda record: record.role == "paper")
 LAYERS = (6, 8, 10)
@@ -144,7 +144,7 @@ class Zinc(MoleculeStudy):
         return found
 
 
-def train_run(run: Run, model: "GraphRegressor", task: "Task", context: Context) -> Outcome:
+def train_run(run: Run, model: "GraphRegressor", task: "MoleculeTask", context: Context) -> Outcome:
     """Train a run, from its checkpoint if there is one."""
     from mimogc.models import num_parameters
     from mimogc.training.graphs import train

@@ -9,7 +9,7 @@ from mimogc.runs.run import HParams, Run, Scalar, hparams
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from mimogc.data import EdgeTable
     from mimogc.models import GraphRegressor
-    from mimogc.training.graphs import Task
+    from mimogc.training.graphs import MoleculeTask
 
 RETURN_STEPS = 20  # of the random walk
 PAPER_VARIANTS: dict[str, dict[str, Scalar]] = {
@@ -52,19 +52,19 @@ USUAL = "lmgc"  # whose settings are those of methods that the paper does not ha
 
 
 @functools.lru_cache(maxsize=4)
-def task(dataset: str, encoding: str, size: int, table: str = "") -> "Task":
+def task(dataset: str, encoding: str, size: int, table: str = "") -> "MoleculeTask":
     """The molecules of a dataset with an encoding, and with the edges of one of the `TABLES` if that is named."""
     from mimogc.data import laplacian_encoding, load_molecules, random_walk_encoding, with_rings
-    from mimogc.training.graphs import Task
+    from mimogc.training.graphs import MoleculeTask
 
     molecules = load_molecules(dataset)
     made = None
     if encoding != "none":
         made = laplacian_encoding(molecules) if encoding == "lappe" else random_walk_encoding(molecules, RETURN_STEPS)
-    return Task.of(with_rings(molecules, _table(table)) if table else molecules, made, size)
+    return MoleculeTask.of(with_rings(molecules, _table(table)) if table else molecules, made, size)
 
 
-def task_of(run: Run) -> "Task":
+def task_of(run: Run) -> "MoleculeTask":
     """What the model of a run is trained on."""
     table = run.variant if run.variant in TABLES else ""
     return task(run.dataset, encoding_of(run), int(dict(run.hparams)["molecules"]), table)
@@ -116,7 +116,7 @@ def encoding_of(run: Run) -> str:
     return str(dict(parts_of(run)).get("encoding", "none"))
 
 
-def build(run: Run) -> "tuple[GraphRegressor, Task]":
+def build(run: Run) -> "tuple[GraphRegressor, MoleculeTask]":
     """The model of a run with the initial weights of its seed, and what it is trained on."""
     import torch
 
@@ -131,7 +131,7 @@ def build(run: Run) -> "tuple[GraphRegressor, Task]":
     return model, found
 
 
-def calibrate_regressor(model: "GraphRegressor", task: "Task") -> None:
+def calibrate_regressor(model: "GraphRegressor", task: "MoleculeTask") -> None:
     """Bring its layers to unit scale on the first training molecules."""
     from mimogc.nn import Coefficients, calibrate
 

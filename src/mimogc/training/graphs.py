@@ -28,7 +28,7 @@ CHECKPOINT_SECONDS = 30.0  # between two checkpoints, at the end of an epoch
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class MoleculeTask:
     """Molecules made ready once for all runs: which are trained on, which validate, which test."""
 
     molecules: Molecules
@@ -38,17 +38,17 @@ class Task:
     test: Tensor
 
     @staticmethod
-    def of(molecules: Molecules, encoding: Encoding | None, size: int) -> "Task":
+    def of(molecules: Molecules, encoding: Encoding | None, size: int) -> "MoleculeTask":
         """With the first `size` molecules for training, at most as many for validation, and the whole test set."""
         parts = molecules.split("train")[:size], molecules.split("val")[:size], molecules.split("test")
-        return Task(molecules, encoding, *parts)
+        return MoleculeTask(molecules, encoding, *parts)
 
-    def to(self, device: torch.device) -> "Task":
+    def to(self, device: torch.device) -> "MoleculeTask":
         if self.molecules.y.device == device:
             return self
         encoding = None if self.encoding is None else self.encoding.to(device)
         parts = (part.to(device) for part in (self.train, self.val, self.test))
-        return Task(self.molecules.to(device), encoding, *parts)
+        return MoleculeTask(self.molecules.to(device), encoding, *parts)
 
 
 class FlatAdamW:
@@ -116,7 +116,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRegressor:
     """What training gave: the test error is that of the epoch with the best validation error."""
 
     train: float  # mean absolute error of the training batches in the last epoch
@@ -132,14 +132,14 @@ class Trained:
 
 def train(
     model: GraphRegressor,
-    task: Task,
+    task: MoleculeTask,
     lr: float,
     epochs: int,
     seed: int,
     checkpoint: Path,
     progress: Callable[[int, History], None] = lambda epoch, history: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> Trained:
+) -> TrainedRegressor:
     """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
 
     Under torchrun every process calls this with the same arguments. Each takes its share of every batch, and the
@@ -177,10 +177,10 @@ def train(
             save_checkpoint(checkpoint, {**capture(done, **parts), "history": asdict(history)})
             saved = time.perf_counter()
     if not history.best_epoch:
-        return Trained(math.inf, math.inf, math.inf, history)
+        return TrainedRegressor(math.inf, math.inf, math.inf, history)
     model.load_state_dict(history.best)
     test = evaluate(model, evaluation_batches(task, task.test, model.add_self_loops), task.test.size(0))
-    return Trained(math.inf if history.diverged else history.losses[-1], history.best_val, test, history)
+    return TrainedRegressor(math.inf if history.diverged else history.losses[-1], history.best_val, test, history)
 
 
 def cosine(lr: float, epoch: int, epochs: int) -> float:
@@ -188,7 +188,9 @@ def cosine(lr: float, epoch: int, epochs: int) -> float:
     return lr * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
 
 
-def train_epoch(model: torch.nn.Module, optimiser: FlatAdamW, task: Task, order: Tensor, self_loops: bool) -> float:
+def train_epoch(
+    model: torch.nn.Module, optimiser: FlatAdamW, task: MoleculeTask, order: Tensor, self_loops: bool
+) -> float:
     """Train on the molecules in this order; gives the mean absolute error of the batches as they came."""
     model.train()
     errors, sizes = [], []  # looked at in the end: nothing waits for them on the way
@@ -206,7 +208,7 @@ def train_epoch(model: torch.nn.Module, optimiser: FlatAdamW, task: Task, order:
     return _summed(losses.double() @ weights) / order.size(0)
 
 
-def shares(task: Task, order: Tensor, self_loops: bool) -> Iterator[tuple[MoleculeBatch, float, int]]:
+def shares(task: MoleculeTask, order: Tensor, self_loops: bool) -> Iterator[tuple[MoleculeBatch, float, int]]:
     """This process's share of every batch, the factor for its mean loss, and the size of the whole batch.
 
     The factor makes the average over the processes, which DistributedDataParallel takes, the mean over the whole
@@ -223,7 +225,7 @@ def shares(task: Task, order: Tensor, self_loops: bool) -> Iterator[tuple[Molecu
             yield batch, (last - first) * world / size, size
 
 
-def evaluation_batches(task: Task, molecules: Tensor, self_loops: bool) -> list[MoleculeBatch]:
+def evaluation_batches(task: MoleculeTask, molecules: Tensor, self_loops: bool) -> list[MoleculeBatch]:
     """This process's share of the molecules in batches, to be made once and used every epoch."""
     mine = molecules[ranks.rank() :: ranks.size()]
     return list(task.molecules.batches(mine, EVALUATED_TOGETHER, self_loops, task.encoding))

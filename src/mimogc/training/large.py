@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from mimogc.models import NodeClassifier
 from mimogc.runs.checkpoint import capture, load_checkpoint, restore, save_checkpoint
-from mimogc.training.nodes import Task, scorer
+from mimogc.training.nodes import NodeTask, scorer
 
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints, at the end of an epoch
 
@@ -33,7 +33,7 @@ class History:
 
 def train(
     model: NodeClassifier,
-    task: Task,
+    task: NodeTask,
     split: int,
     lr: float,
     epochs: int,

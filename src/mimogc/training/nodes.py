@@ -23,7 +23,7 @@ Scores = Callable[[Tensor], list[float]]  # logits [N, classes] → train, val, 
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class NodeTask:
     """A dataset made ready once for all its runs."""
 
     data: NodeDataset
@@ -31,14 +31,14 @@ class Task:
     graph: Graph
 
     @staticmethod
-    def of(data: NodeDataset, undirected: bool = False) -> "Task":
+    def of(data: NodeDataset, undirected: bool = False) -> "NodeTask":
         density = data.x.count_nonzero().item() / max(1, data.x.numel())
         x = SparseFeatures.from_dense(data.x) if density <= SPARSE_BELOW else data.x
-        return Task(data, x, data.graph(undirected))
+        return NodeTask(data, x, data.graph(undirected))
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedClassifier:
     """What training gave, at the first epoch with the best validation score."""
 
     train: float  # scores in percent
@@ -54,12 +54,12 @@ class Trained:
 
 def train(
     model: NodeClassifier,
-    task: Task,
+    task: NodeTask,
     split: int,
     lr: float,
     epochs: int,
     progress: Callable[[int, float], None] = lambda epoch, best: None,
-) -> Trained:
+) -> TrainedClassifier:
     """Train on one split; `progress` gets the epoch and the best validation score so far."""
     start = time.perf_counter()
     rows = task.data.train_mask[:, split].nonzero().flatten()
@@ -95,7 +95,7 @@ def train(
             break
     seconds = time.perf_counter() - start
     diverged = not math.isfinite(losses[-1])
-    return Trained(best[0], best[1], best[2], best_epoch, epoch, diverged, seconds, losses, vals)
+    return TrainedClassifier(best[0], best[1], best[2], best_epoch, epoch, diverged, seconds, losses, vals)
 
 
 def scorer(data: NodeDataset, split: int) -> Scores:
