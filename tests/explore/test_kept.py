@@ -1,12 +1,13 @@
 """The cards that the page opens with are kept from one start to the next, and read without torch."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mimogc.explore import cards, kept
+from mimogc.explore import cards, kept, server
 from mimogc.explore.choices import COMPONENT, Choice
 
 OPENS = """
@@ -48,3 +49,32 @@ def test_other_cards_and_former_ones_are_not_kept(folder: Path) -> None:
     kept.write(name, arguments, "new")
     assert kept.read(name, arguments) == "new"
     assert not former.exists()
+
+
+def test_a_session_waits_while_torch_is_imported() -> None:
+    """marimo imports torch as well when a session starts, and one import breaks the other."""
+    opened = []
+
+    async def page(scope: dict[str, str], receive: object, send: object) -> None:
+        opened.append(scope["type"])
+
+    async def visit() -> None:
+        session = asyncio.ensure_future(server._patient(page)({"type": "websocket"}, None, None))
+        await server._patient(page)({"type": "http"}, None, None)
+        await asyncio.sleep(0.2)
+        assert opened == ["http"]
+        kept.importing.clear()
+        await session
+
+    kept.importing.set()
+    try:
+        asyncio.run(visit())
+    finally:
+        kept.importing.clear()
+    assert opened == ["http", "websocket"]
+
+
+def test_whoever_needs_the_libraries_has_them_imported_at_once() -> None:
+    kept.wanted.clear()
+    kept.wait()
+    assert kept.wanted.is_set()
