@@ -4,10 +4,13 @@
 """
 
 from mimogc.ops._backends import backend, use_reference
+from mimogc.ops._joins import activate
 from mimogc.ops._layers import Settings, lmgc, lmgcs
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
+from mimogc.ops._typed import typed_lmgc, typed_pair_scores
 from mimogc.ops.reference import separable_alpha
 
 __all__ = ["edge_softmax", "lmgc", "lmgcs", "pair_scores", "propagate", "propagate_tanh", "separable_alpha"]
+__all__ += ["activate", "typed_lmgc", "typed_pair_scores"]
 __all__ += ["Settings", "Weights", "backend", "use_reference"]

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from mimogc._library import library, run
 from mimogc.graph import Graph
-from mimogc.ops._plain import softmax as softmax  # which have no kernels
-from mimogc.ops._plain import softmax_grad as softmax_grad
 
 NAME = "native"
 
@@ -107,12 +105,31 @@ def tanh_sum_grad(
     return grads
 
 
-def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph) -> Tensor:
-    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
+def _pairs(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, table: Tensor | None, kinds: Tensor | None
+) -> tuple[Any, Any]:
+    """MimogcSizes and MimogcPairs."""
     heads, channels = att.shape
-    out = source.new_empty((graph.num_edges, heads))
-    given = source.data_ptr(), target.data_ptr(), att.data_ptr()
-    run("mimogc_pair_scores", graph._struct, sizes(att, heads, channels, slope=slope), *given, out.data_ptr())
+    places = map(pointer, (source, target, att, table, kinds))
+    types = 0 if table is None else table.size(0)
+    return sizes(att, heads, channels, slope=slope), struct("MimogcPairs", *places, types)
+
+
+def pair_scores(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    graph: Graph,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+) -> Tensor:
+    """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C].
+
+    With kinds [E] int64, the rows of table [T, K, C] are added within the LeakyReLU.
+    """
+    out = source.new_empty((graph.num_edges, att.size(0)))
+    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope, table, kinds), out.data_ptr())
     return out
 
 
@@ -120,8 +137,37 @@ def pair_scores_grad(
     source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `pair_scores` to source, target and att."""
-    heads, channels = att.shape
+    return typed_pair_scores_grad(source, target, att, slope, g, graph)[:3]
+
+
+def typed_pair_scores_grad(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    g: Tensor,
+    graph: Graph,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gradients of `pair_scores` to source, target, att and table."""
     grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
-    places = [value.data_ptr() for value in (source, target, att, g, *grads)]
-    run("mimogc_pair_scores_grad", graph._struct, sizes(att, heads, channels, slope=slope), *places)
-    return grads
+    grad_table = None if table is None else torch.empty_like(table)
+    places = [g.data_ptr(), *map(pointer, (*grads, grad_table))]
+    run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope, table, kinds), *places)
+    return *grads, grad_table
+
+
+def softmax(score: Tensor, graph: Graph) -> Tensor:
+    """[E, K]: exp(score), divided by its sum over the edges into the same node."""
+    alpha = torch.empty_like(score)
+    run("mimogc_softmax", graph._struct, sizes(score, score.size(1), 1), score.data_ptr(), alpha.data_ptr())
+    return alpha
+
+
+def softmax_grad(alpha: Tensor, g: Tensor, graph: Graph) -> Tensor:
+    """Gradient of `softmax` to the scores, from what it gave."""
+    grad = torch.empty_like(alpha)
+    places = alpha.data_ptr(), g.data_ptr(), grad.data_ptr()
+    run("mimogc_softmax_grad", graph._struct, sizes(alpha, alpha.size(1), 1), *places)
+    return grad

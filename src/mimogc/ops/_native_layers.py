@@ -20,6 +20,19 @@ class Weights(NamedTuple):
     bias: Tensor | None  # [C]
 
 
+class Typed(NamedTuple):
+    """What a layer with edge types has beside its `Weights`."""
+
+    kinds: Tensor  # [E] int64
+    types: int
+    received: Tensor  # [num_dst, types·K]: Σ α over the edges of each type into a node, or the gradient to it
+
+
+def _weights(own: Weights, typed: Typed | None) -> Any:
+    more = () if typed is None else (typed.kinds.data_ptr(), typed.types, typed.received.data_ptr())
+    return struct("MimogcWeights", *map(pointer, own), *more)
+
+
 def multiplies(weight: Tensor) -> bool:
     """Whether `layer` and `layer_grad` take x and weight, and not h."""
     small = weight.numel() * weight.element_size() <= _thresholds.LARGEST_WEIGHT
@@ -27,12 +40,18 @@ def multiplies(weight: Tensor) -> bool:
 
 
 def layer(
-    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool
+    x: Tensor | None,
+    h: Tensor | None,
+    own: Weights,
+    slope: float,
+    links: Any,
+    gelu: bool,
+    typed: Typed | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The paper's layer from x [num_src, F], or from h = x weightᵀ: out [num_dst, C], h, and the scores st.
 
     h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
-    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph.
+    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph. `typed.received` is written.
     """
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     num_src = links.num_src
@@ -41,7 +60,7 @@ def layer(
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_layer", links, of, struct("MimogcWeights", *map(pointer, own)), *places)
+    run("mimogc_layer", links, of, _weights(own, typed), *places)
     return out, h, st, derivative
 
 
@@ -67,6 +86,7 @@ def layer_grad(
     g: Tensor,
     links: Any,
     needs: tuple[bool, ...],
+    typed: Typed | None = None,
 ) -> LayerGradients:
     """The gradients of `layer` from g [num_dst, C]; `needs` says which to x and to the `Weights` are asked for."""
     needs_x, needs_weight, _, needs_offset, needs_edge, needs_bias = needs
@@ -82,7 +102,7 @@ def layer_grad(
         bias=h.new_empty(width // heads) if needs_bias else None,
     )
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    weights, gradients = struct("MimogcWeights", *map(pointer, own)), struct("MimogcGradients", *map(pointer, grads))
+    weights, gradients = _weights(own, typed), struct("MimogcGradients", *map(pointer, grads))
     places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads

@@ -31,7 +31,7 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
     const T *weight = as<T>(given.weight), *att = as<T>(given.att), *offset = as<T>(given.offset);
     const int64_t num_src = graph.num_src, K = sizes.K, F = sizes.F, width = K * sizes.C, M = 2 * K;
     const int64_t panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
-    const Scores<T> scores(st, st + K, as<T>(given.edge), M);
+    const Scores<T> scores(st, K, given);
     const T slope = T(sizes.slope);
     Team team(threads_for(work(graph, x ? F : 0, width), sizes.threads));
     const Room<T> packed(panels * panel);
@@ -61,7 +61,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
     const int64_t K = sizes.K, C = sizes.C, F = sizes.F, width = K * C, M = 2 * K;
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_weight ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
-    const Scores<T> scores(st, st + K, as<T>(given.edge), M);
+    const Scores<T> scores(st, K, given);
     Team team(threads_for(2 * work(graph, x ? F : 0, width), sizes.threads));
     const int threads = team.threads;
     // Without grad_h its rows are made block by block, of α in the order by source, where they are needed.

@@ -22,7 +22,19 @@ template <class T>
 struct Scores {
     const T *s, *t, *edge;
     int64_t stride;
+    const int64_t* kinds = nullptr;  // of the edges, where `received` is summed or read
+    int64_t types = 0;
+    T* received = nullptr;  // [num_dst, types, K]
 
+    // The scores of a whole layer, with st [num_src, 2K].
+    Scores(const T* st, int64_t K, const MimogcWeights& given)
+        : s(st),
+          t(st + K),
+          edge(as<T>(given.edge)),
+          stride(2 * K),
+          kinds(given.kinds),
+          types(given.types),
+          received(as<T>(given.received)) {}
     Scores(const T* s, const T* t, const T* edge, int64_t stride) : s(s), t(t), edge(edge), stride(stride) {}
     explicit Scores(const MimogcScores& given)
         : Scores(as<T>(given.s), as<T>(given.t), as<T>(given.edge), given.stride) {}
@@ -69,6 +81,12 @@ void share_tanh_sum(Team& team, const MimogcGraph& graph, const MimogcSizes& siz
         const T* own = scores.s + row_of(graph.parent, first + i) * scores.stride;
         const T* edge = scores.edge ? scores.edge + ptr[i] * K : nullptr;
         fill_alpha<T>(nb, nullptr, K, own, scores.t, scores.stride, edge, nullptr, a);
+        if (scores.kinds) {
+            T* received = scores.received + (first + i) * scores.types * K;
+            std::fill_n(received, scores.types * K, T(0));
+            for (int64_t e = 0; e < nb.count; e++)
+                for (int64_t k = 0; k < K; k++) received[scores.kinds[ptr[i] + e] * K + k] += a[e * K + k];
+        }
         if (summed) {
             T* target = out + (first + i) * C;
             sum_heads<T>(nb, K, C, a, h, target);
@@ -95,6 +113,10 @@ Neighbours source_grad(int64_t j, const MimogcGraph& graph, const MimogcSizes& s
     fill_alpha<T>(nb, graph.parent, K, scores.t + j * scores.stride, scores.s, scores.stride, scores.edge, slot, a);
     if (grad_h) sum_to_heads(nb, K, C, a, g, grad_h);  // this first: it fetches the rows of g ahead
     for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
+    for (int64_t e = 0; scores.kinds && e < nb.count; e++) {
+        const T* back = scores.received + (nb.index[e] * scores.types + scores.kinds[slot[e]]) * K;
+        for (int64_t k = 0; k < K; k++) d[e * K + k] += back[k];
+    }
     for (int64_t k = 0; k < K; k++) total[k] = 0;
     for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
     for (int64_t e = 0; e < nb.count; e++) {
