@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import activate, edge_softmax, typed_lmgc, typed_pair_scores, use_reference
+from mimogc.ops import activate, edge_softmax, pair_scores, typed_lmgc, typed_pair_scores, use_reference
 
 NODES, TYPES = 30, 3
 DTYPES = [torch.float32, torch.float64]
@@ -112,6 +112,10 @@ def test_pair_scores_with_types(dtype, heads, channels):
     att, table = random(heads, channels), random(TYPES, heads, channels)
     inputs = [source, target, att, table]
     _compare(lambda: [typed_pair_scores(source, target, att, graph, kinds, table)], inputs, dtype)
+    inputs = [source, att, table]  # of both ends, and of one of them
+    _compare(lambda: [typed_pair_scores(source, source, att, graph, kinds, table)], inputs, dtype)
+    _compare(lambda: [typed_pair_scores(source, source.detach(), att, graph, kinds, table)], inputs, dtype)
+    _compare(lambda: [pair_scores(source, source, att, graph)], inputs[:2], dtype)
 
 
 def test_kinds_are_checked():

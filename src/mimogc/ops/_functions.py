@@ -156,7 +156,7 @@ class PairScores(Function):
         ctx: Any, source: Tensor, target: Tensor, att: Tensor, graph: Graph, slope: float, backend: Backend
     ) -> Tensor:
         save(ctx, source, target, att)
-        ctx.graph, ctx.slope = graph, slope
+        ctx.graph, ctx.slope, ctx.same = graph, slope, source is target
         source, target, att = contiguous(source, target, att)
         return backend.pair_scores(source, target, att, slope, graph)
 
@@ -167,6 +167,7 @@ class PairScores(Function):
         if backend is None:
             return *recomputed(reference.pair_scores, (source, target, att), g, ctx.slope, ctx.graph), None, None, None
         source, target, att, g = contiguous(source, target, att, g)
+        target = source if ctx.same else target  # then one gradient may stand for both
         return *backend.pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph), None, None, None
 
 

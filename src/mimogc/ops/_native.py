@@ -135,8 +135,8 @@ def pair_scores(
 
 def pair_scores_grad(
     source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `pair_scores` to source, target and att."""
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Gradients of `pair_scores` to source, target and att; where source is target, that to both is the first."""
     return typed_pair_scores_grad(source, target, att, slope, g, graph)[:3]
 
 
@@ -149,13 +149,15 @@ def typed_pair_scores_grad(
     graph: Graph,
     table: Tensor | None = None,
     kinds: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of `pair_scores` to source, target, att and table."""
-    grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+    """The same and the gradient to table."""
+    grad_source = torch.empty_like(source)
+    same = source is target
+    grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
     grad_table = None if table is None else torch.empty_like(table)
     places = [g.data_ptr(), *map(pointer, (*grads, grad_table))]
     run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope, table, kinds), *places)
-    return *grads, grad_table
+    return grad_source, None if same else grads[1], grads[2], grad_table
 
 
 def softmax(score: Tensor, graph: Graph) -> Tensor:

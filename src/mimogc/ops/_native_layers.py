@@ -98,7 +98,7 @@ def layer_grad(
         weight=torch.empty_like(own.weight) if x is not None and needs_weight else None,
         att=torch.empty_like(own.att),
         offset=h.new_empty(heads) if needs_offset else None,
-        edge=h.new_empty((links.num_edges, heads)) if needs_edge else None,
+        edge=h.new_empty((links.num_edges if typed is None else typed.types, heads)) if needs_edge else None,
         bias=h.new_empty(width // heads) if needs_bias else None,
     )
     of = sizes(h, heads, width // heads, features=features, slope=slope)

@@ -104,6 +104,12 @@ def _check_kinds(kinds: Tensor, graph: Graph) -> None:
         raise ValueError(f"kinds: expected {wanted}, got {kinds.dtype} {list(kinds.shape)} on {kinds.device}")
 
 
+def _check_types(kinds: Tensor, types: int) -> None:
+    low, high = (int(value) for value in kinds.aminmax()) if kinds.numel() else (0, 0)
+    if low < 0 or high >= types:
+        raise IndexError(f"kinds: expected types 0 to {types - 1}, got {low if low < 0 else high}")
+
+
 def _layer_by_parts(
     x: Tensor,
     weight: Tensor,
@@ -146,24 +152,24 @@ class TypedLayer(Function):
         slope: float,
     ) -> Tensor:
         kinds, types = kinds.contiguous(), scores.size(0)
-        edge = scores.index_select(0, kinds)  # which refuses types that there are not
-        own = Weights(*contiguous(weight, att, offset, edge, bias))
+        _check_types(kinds, types)
+        own = Weights(*contiguous(weight, att, offset, scores, bias))
         typed = Typed(kinds, types, x.new_empty((graph.num_dst, messages.size(0))))
         given, h = (x.contiguous(), None) if _native_layers.multiplies(weight) else (None, F.linear(x, weight))
         out, h, st, _ = _native_layers.layer(given, h, own, slope, graph._struct, False, typed)
-        save(ctx, x, weight, att, scores, messages, bias, offset, own.edge, h, st, typed.received)
+        save(ctx, x, weight, att, scores, messages, bias, offset, h, st, typed.received)
         ctx.graph, ctx.kinds, ctx.slope = graph, kinds, slope
         return out.addmm_(typed.received, messages)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        *given, edge, h, st, received = saved(ctx)
+        *given, h, st, received = saved(ctx)
         x, weight, att, scores, messages, bias, offset = given
         graph, kinds = ctx.graph, ctx.kinds
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_layer_by_parts, tuple(given), g, graph, kinds, ctx.slope), None, None, None
         g = g.contiguous()
-        own = Weights(*contiguous(weight, att, offset, edge, bias))
+        own = Weights(*contiguous(weight, att, offset, scores, bias))
         typed = Typed(kinds, scores.size(0), torch.mm(g, messages.t()))
         needs_x, needs_weight, needs_att, _, _, needs_bias, needs_offset = ctx.needs_input_grad[:7]
         needs = needs_x, needs_weight, needs_att, needs_offset, True, needs_bias
@@ -172,9 +178,7 @@ class TypedLayer(Function):
         grad_x, grad_weight = found.x, found.weight
         if inside is None and found.h is not None:
             grad_x, grad_weight = torch.mm(found.h, weight), torch.mm(x.t(), found.h).t()
-        grad_edge: Any = found.edge
-        grad_scores = torch.zeros_like(scores).index_add_(0, kinds, grad_edge)
-        grads = grad_x, grad_weight, found.att, grad_scores, torch.mm(received.t(), g), found.bias, found.offset
+        grads = grad_x, grad_weight, found.att, found.edge, torch.mm(received.t(), g), found.bias, found.offset
         return *grads, None, None, None
 
 
@@ -194,10 +198,8 @@ class TypedPairScores(Function):
     ) -> Tensor:
         save(ctx, source, target, att, table)
         kinds = kinds.contiguous()
-        low, high = (int(value) for value in kinds.aminmax()) if kinds.numel() else (0, 0)
-        if low < 0 or high >= table.size(0):
-            raise IndexError(f"kinds: expected types 0 to {table.size(0) - 1}, got {low if low < 0 else high}")
-        ctx.graph, ctx.kinds, ctx.slope = graph, kinds, slope
+        _check_types(kinds, table.size(0))
+        ctx.graph, ctx.kinds, ctx.slope, ctx.same = graph, kinds, slope, source is target
         source, target, att, table = contiguous(source, target, att, table)
         return _native.pair_scores(source, target, att, slope, graph, table, kinds)
 
@@ -208,5 +210,6 @@ class TypedPairScores(Function):
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_pairs_by_parts, tuple(given), g, *rest), None, None, None
         source, target, att, table, g = contiguous(*given, g)
+        target = source if ctx.same else target  # then one gradient stands for both
         found = _native.typed_pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph, table, ctx.kinds)
         return *found, None, None, None

@@ -64,10 +64,10 @@ typedef struct {
     const void* weight;  // [K·C, F]
     const void* att;     // [2K, K·C]: for the scores of the targets, then of the sources
     const void* offset;  // [K] or null, added to the scores
-    const void* edge;    // [num_edges, K] or null
+    const void* edge;    // [num_edges, K] or null; with `kinds` [types, K], and so is the gradient to it
     const void* bias;    // [C] or null
-    // Where edges have types: what messages of the types need, which are the caller's. mimogc_layer writes to `received`
-    // the sum of α over the edges of each type into each node; mimogc_layer_grad reads the gradient to that from it.
+    // What mimogc_layer alone knows: the types of edges. It writes to `received` the sum of α over the edges of each type
+    // into each node, which their messages, the caller's, need; mimogc_layer_grad reads the gradient to that from it.
     const int64_t* kinds;  // [num_edges] the type of each edge, or null
     int64_t types;
     void* received;  // [num_dst, types, K]
@@ -147,7 +147,8 @@ int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes,
 // out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i) + table_k(kind of e))[c] for every edge e: j → i.
 int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs, void* out);
 
-// Its gradients from g [num_edges, K]; that to the table may be null.
+// Its gradients from g [num_edges, K]; that to the table may be null, and those to source and target one array that gets
+// their sum.
 int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs,
                                 const void* g, void* grad_source, void* grad_target, void* grad_att, void* grad_table);
 

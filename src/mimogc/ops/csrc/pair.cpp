@@ -82,31 +82,45 @@ inline void pair_score(int64_t C, T slope, const Tail<T>& tail, const Ends<T>& e
     lane_sums<T, KB>(acc, out);
 }
 
-// own[c] += g a[c] LeakyReLU'(z) and, where wanted, grad_a[c] += g LeakyReLU(z).
-template <class T, bool kWithA>
-inline void pair_score_grad(int64_t C, T slope, const Tail<T>& tail, T g, const Ends<T>& ends, const T* a, T* own,
-                            T* grad_a) {
+// Where the gradients of one edge and graph go, those that are wanted.
+template <class T>
+struct Grads {
+    T *own, *other, *att, *type;
+
+    void add(int64_t c, const Vec<T>& back, const Vec<T>& forth) const {
+        store(own + c, load(own + c) + back);
+        if (other) store(other + c, load(other + c) + back);
+        if (type) store(type + c, load(type + c) + back);
+        if (att) store(att + c, load(att + c) + forth);
+    }
+    void add(int64_t c, T back, T forth) const {
+        own[c] += back;
+        if (other) other[c] += back;
+        if (type) type[c] += back;
+        if (att) att[c] += forth;
+    }
+};
+
+// The ends get g a[c] LeakyReLU'(z), att gets g LeakyReLU(z). Ends may be one row: each is read after the other is written.
+template <class T>
+inline void pair_score_grad(int64_t C, T slope, const Tail<T>& tail, T g, const Ends<T>& ends, const T* a,
+                            const Grads<T>& to) {
     constexpr int lanes = Simd<T>::lanes;
-    const Vec<T> one = Vec<T>{} + g, other = Vec<T>{} + g * slope;
+    const Vec<T> one = Vec<T>{} + g, less = Vec<T>{} + g * slope;
     if (C < lanes) {
         for (int64_t c = 0; c < C; c++) {
             const T z = ends.sum(c), step = (z > T(0) ? T(1) : slope) * g;
-            own[c] += a[c] * step;
-            if (kWithA) grad_a[c] += z * step;
+            to.add(c, a[c] * step, z * step);
         }
         return;
     }
-    const auto at = [&](int64_t c, const Vec<T>& z, const Vec<T>& step) {
-        store(own + c, load(own + c) + load(a + c) * step);
-        if (kWithA) store(grad_a + c, load(grad_a + c) + z * step);
-    };
     for (int64_t c = 0; c < tail.whole; c += lanes) {
-        const Vec<T> z = ends.sums(c);
-        at(c, z, z > T(0) ? one : other);
+        const Vec<T> z = ends.sums(c), step = z > T(0) ? one : less;
+        to.add(c, load(a + c) * step, z * step);
     }
     if (tail.any()) {
-        const Vec<T> z = ends.sums(tail.start);
-        at(tail.start, z, (z > T(0) ? one : other) * tail.fresh);
+        const Vec<T> z = ends.sums(tail.start), step = (z > T(0) ? one : less) * tail.fresh;
+        to.add(tail.start, load(a + tail.start) * step, z * step);
     }
 }
 
@@ -126,10 +140,11 @@ void pair_scores(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimog
 }
 
 // By target: grad_target, and grad_att row by row. A sum over all edges loses digits, so the rows are added in double;
-// each thread adds up a part of its own, and the parts are added in order.
+// each thread adds up a part of its own, and the parts are added in order. With grad_source and grad_table, which then
+// begin as zeros, all is done in this one pass, on one thread.
 template <class T>
 void by_target(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPairs& given, const T* g, T* grad_target,
-               T* grad_att) {
+               T* grad_att, T* grad_source, T* grad_table) {
     const int64_t K = sizes.K, C = sizes.C, width = K * C;
     const Pairs<T> pairs(given, width);
     const Tail<T> tail(C);
@@ -143,13 +158,15 @@ void by_target(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcP
         const int64_t last = first_row(graph.rowptr, graph.num_dst, part + 1, parts);
         for (int64_t i = first_row(graph.rowptr, graph.num_dst, part, parts); i < last; i++) {
             T* own = grad_target + i * width;
-            std::fill_n(own, width, T(0));
+            if (!grad_source) std::fill_n(own, width, T(0));
             std::fill_n(of_row, width, T(0));
             for (int64_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; e++) {
                 const Ends<T> ends = pairs.of(e, graph.sources[e], i);
-                for (int64_t k = 0; k < K; k++)
-                    pair_score_grad<T, true>(C, T(sizes.slope), tail, g[e * K + k], ends.from(k * C), pairs.att + k * C,
-                                             own + k * C, of_row + k * C);
+                T* source = grad_source ? grad_source + graph.sources[e] * width : nullptr;
+                T* type = grad_table ? grad_table + pairs.kinds[e] * width : nullptr;
+                for (int64_t k = 0, q = 0; k < K; k++, q += C)
+                    pair_score_grad<T>(C, T(sizes.slope), tail, g[e * K + k], ends.from(q), pairs.att + q,
+                                       {own + q, source ? source + q : nullptr, of_row + q, type ? type + q : nullptr});
             }
             for (int64_t c = 0; c < width; c++) total[c] += of_row[c];
         }
@@ -163,19 +180,19 @@ void by_target(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcP
 
 template <class T>
 void by_source(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPairs& given, const T* g,
-               T* grad_source) {
+               T* grad_source, bool add) {
     const int64_t K = sizes.K, C = sizes.C, width = K * C, work = graph.num_edges * width;
     const Pairs<T> pairs(given, width);
     const Tail<T> tail(C);
     for_rows<T>(graph.colptr, graph.num_src, work, sizes.threads, [&](int64_t j, std::vector<T>&) {
         T* own = grad_source + j * width;
-        std::fill_n(own, width, T(0));
+        if (!add) std::fill_n(own, width, T(0));
         for (int64_t q = graph.colptr[j]; q < graph.colptr[j + 1]; q++) {
             const int64_t e = graph.slot[q];
             const Ends<T> ends = pairs.of(e, j, graph.targets[q]);
             for (int64_t k = 0; k < K; k++)
-                pair_score_grad<T, false>(C, T(sizes.slope), tail, g[e * K + k], ends.from(k * C), pairs.att + k * C,
-                                          own + k * C, nullptr);
+                pair_score_grad<T>(C, T(sizes.slope), tail, g[e * K + k], ends.from(k * C), pairs.att + k * C,
+                                   {own + k * C, nullptr, nullptr, nullptr});
         }
     });
 }
@@ -192,9 +209,24 @@ void by_type(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPai
             const Ends<T> ends = pairs.of(e, graph.sources[e], i);
             T* own = grad_table + pairs.kinds[e] * width;
             for (int64_t k = 0; k < K; k++)
-                pair_score_grad<T, false>(C, T(sizes.slope), tail, g[e * K + k], ends.from(k * C), pairs.att + k * C,
-                                          own + k * C, nullptr);
+                pair_score_grad<T>(C, T(sizes.slope), tail, g[e * K + k], ends.from(k * C), pairs.att + k * C,
+                                   {own + k * C, nullptr, nullptr, nullptr});
         }
+}
+
+template <class T>
+void pair_scores_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPairs& pairs, const T* g,
+                      T* grad_source, T* grad_target, T* grad_att, T* grad_table) {
+    const int64_t width = sizes.K * sizes.C;
+    if (threads_for(graph.num_edges * width, sizes.threads) == 1) {
+        std::fill_n(grad_source, graph.num_src * width, T(0));
+        if (grad_target != grad_source) std::fill_n(grad_target, graph.num_dst * width, T(0));
+        if (grad_table) std::fill_n(grad_table, pairs.types * width, T(0));
+        return by_target<T>(graph, sizes, pairs, g, grad_target, grad_att, grad_source, grad_table);
+    }
+    by_target<T>(graph, sizes, pairs, g, grad_target, grad_att, nullptr, nullptr);
+    by_source<T>(graph, sizes, pairs, g, grad_source, grad_source == grad_target);
+    if (grad_table) by_type<T>(graph, sizes, pairs, g, grad_table);
 }
 
 }  // namespace
@@ -213,8 +245,7 @@ int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* siz
                                 const void* g, void* grad_source, void* grad_target, void* grad_att, void* grad_table) {
     return typed(sizes, [&](auto type) {
         using T = decltype(type);
-        by_target<T>(*graph, *sizes, *pairs, as<T>(g), as<T>(grad_target), as<T>(grad_att));
-        by_source<T>(*graph, *sizes, *pairs, as<T>(g), as<T>(grad_source));
-        if (grad_table) by_type<T>(*graph, *sizes, *pairs, as<T>(g), as<T>(grad_table));
+        pair_scores_grad<T>(*graph, *sizes, *pairs, as<T>(g), as<T>(grad_source), as<T>(grad_target), as<T>(grad_att),
+                            as<T>(grad_table));
     });
 }
