@@ -296,8 +296,8 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     MimogcWeights typed = weights;
     typed.kinds = kinds.data(), typed.types = types, typed.received = received.data();
     expect_done(mimogc_layer(&graph, &sizes, &typed, nullptr, given.data(), scores.data(), out.data(), nullptr));
-    expect_done(mimogc_layer_grad(&graph, &sizes, &typed, nullptr, h.data(), scores.data(), nullptr, g.data(),
-                                  &gradients));
+    expect_done(
+        mimogc_layer_grad(&graph, &sizes, &typed, nullptr, h.data(), scores.data(), nullptr, g.data(), &gradients));
     std::vector<T> weighted(E * K);
     expect_done(mimogc_softmax(&graph, &sizes, pairs.data(), weighted.data()));
     expect_done(mimogc_softmax_grad(&graph, &sizes, weighted.data(), pairs.data(), weighted.data()));
@@ -306,8 +306,8 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     std::vector<T> top(N * C), back(N * C), back_given(N * C), back_best(N * C);
     std::vector<uint8_t> chosen(N * C);
     for (bool alike : {false, true}) {
-        const MimogcJoin join = {N,        alike ? (N + 1) / 2 : N, 0.5,          alike ? parent.data() : nullptr,
-                                 g.data(), g.data(),                chosen.data()};
+        const MimogcJoin join = {
+            N, alike ? (N + 1) / 2 : N, 0.5, alike ? parent.data() : nullptr, g.data(), g.data(), chosen.data()};
         expect_done(mimogc_join(&sizes, &join, g.data(), derivative.data(), out.data(), top.data()));
         expect_done(mimogc_join_grad(&sizes, &join, derivative.data(), nullptr, g.data(), back.data(),
                                      back_given.data(), back_best.data()));

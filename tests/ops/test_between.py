@@ -1,4 +1,4 @@
-"""What comes between layers, the softmax over neighbours, and layers on typed edges: the kernels against plain torch."""
+"""What comes between layers, the softmax over neighbours, layers on typed edges: the kernels against plain torch."""
 
 import pytest
 import torch
@@ -49,7 +49,9 @@ def test_activate_is_what_it_says():
     torch.testing.assert_close(out, given + 0.5 * F.gelu(y))
     torch.testing.assert_close(top, torch.maximum(best, out), rtol=0, atol=0)
     assert activate(y)[1] is None
-    with pytest.raises(ValueError, match=r"best: expected torch.float32 \[30, 5\] on cpu like y, got torch.float32 \[5\]"):
+    with pytest.raises(
+        ValueError, match=r"best: expected torch.float32 \[30, 5\] on cpu like y, got torch.float32 \[5\]"
+    ):
         activate(y, best=torch.zeros(5))
 
 
@@ -97,9 +99,7 @@ def test_layer_with_types(dtype, heads, channels):
     x, scores, messages = random(NODES, 40), random(TYPES, heads), random(TYPES * heads, channels)
     bias, offset = random(channels), random(heads)
     inputs = [x, weight, att, scores, messages, bias, offset]
-    _compare(
-        lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)], inputs, dtype
-    )
+    _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)], inputs, dtype)
     _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages)], inputs[:5], dtype)
 
 

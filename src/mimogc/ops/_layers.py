@@ -103,7 +103,9 @@ def lmgcs(
     if not (kernels and fit(x, weights, graph, rows)):
         check(x, weights, graph, rows)
         return _by_parts(x, weights, settings, between, graph, rows)
-    fused: Tensor = Layers.apply(graph, tuple(settings), between, rows, x, *[tensor for own in weights for tensor in own])
+    fused: Tensor = Layers.apply(
+        graph, tuple(settings), between, rows, x, *[tensor for own in weights for tensor in own]
+    )
     return fused
 
 

@@ -40,18 +40,13 @@ def multiplies(weight: Tensor) -> bool:
 
 
 def layer(
-    x: Tensor | None,
-    h: Tensor | None,
-    own: Weights,
-    slope: float,
-    links: Any,
-    gelu: bool,
-    typed: Typed | None = None,
+    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool, typed: Typed | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The paper's layer from x [num_src, F], or from h = x weightᵀ: out [num_dst, C], h, and the scores st.
 
     h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
-    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph. `typed.received` is written.
+    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph;
+    `typed.received` is written.
     """
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     num_src = links.num_src

@@ -66,8 +66,9 @@ typedef struct {
     const void* offset;  // [K] or null, added to the scores
     const void* edge;    // [num_edges, K] or null; with `kinds` [types, K], and so is the gradient to it
     const void* bias;    // [C] or null
-    // What mimogc_layer alone knows: the types of edges. It writes to `received` the sum of α over the edges of each type
-    // into each node, which their messages, the caller's, need; mimogc_layer_grad reads the gradient to that from it.
+    // What mimogc_layer alone knows: the types of edges. It writes to `received` the sum of α over the edges of each
+    // type into each node, which their messages, the caller's, need; mimogc_layer_grad reads the gradient to that from
+    // it.
     const int64_t* kinds;  // [num_edges] the type of each edge, or null
     int64_t types;
     void* received;  // [num_dst, types, K]
@@ -84,11 +85,11 @@ typedef struct {
     void* bias;
 } MimogcGradients;
 
-// What comes between a layer and the next: out = given + gain · branch, and top = the larger of `best` and out. Row i of
-// the branch belongs to row parent[i] of `given` and `best`, or to row i.
+// What comes between a layer and the next: out = given + gain · branch, and top = the larger of `best` and out. Row i
+// of the branch belongs to row parent[i] of `given` and `best`, or to row i.
 typedef struct {
-    int64_t rows;           // of the branch, each of C numbers
-    int64_t before;         // of `given` and `best`
+    int64_t rows;    // of the branch, each of C numbers
+    int64_t before;  // of `given` and `best`
     double gain;
     const int32_t* parent;  // [rows] or null
     const void* given;      // [before, C]; null: out is the branch
@@ -147,8 +148,8 @@ int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes,
 // out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i) + table_k(kind of e))[c] for every edge e: j → i.
 int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs, void* out);
 
-// Its gradients from g [num_edges, K]; that to the table may be null, and those to source and target one array that gets
-// their sum.
+// Its gradients from g [num_edges, K]; that to the table may be null, and those to source and target one array that
+// gets their sum.
 int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs,
                                 const void* g, void* grad_source, void* grad_target, void* grad_att, void* grad_table);
 
@@ -181,12 +182,13 @@ int64_t mimogc_softmax(const MimogcGraph* graph, const MimogcSizes* sizes, const
 int64_t mimogc_softmax_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* alpha, const void* g,
                             void* grad);
 
-// The branch is y [rows, C], or where derivative [rows, C] is not null GELU of it, and derivative the slope of GELU. out
-// may be y; top [rows, C] is written where there is a `best`.
+// The branch is y [rows, C], or where derivative [rows, C] is not null GELU of it, and derivative the slope of GELU.
+// out may be y; top [rows, C] is written where there is a `best`.
 int64_t mimogc_join(const MimogcSizes* sizes, const MimogcJoin* join, const void* y, void* derivative, void* out,
                     void* top);
 
-// Its gradients from those to out and to top, of which one may be null: to y, and to `given` and `best` where these are.
+// Its gradients from those to out and to top, of which one may be null: to y, and to `given` and `best` where these
+// are.
 int64_t mimogc_join_grad(const MimogcSizes* sizes, const MimogcJoin* join, const void* derivative, const void* g_out,
                          const void* g_top, void* grad_y, void* grad_given, void* grad_best);
 

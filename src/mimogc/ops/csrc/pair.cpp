@@ -101,7 +101,8 @@ struct Grads {
     }
 };
 
-// The ends get g a[c] LeakyReLU'(z), att gets g LeakyReLU(z). Ends may be one row: each is read after the other is written.
+// The ends get g a[c] LeakyReLU'(z), att gets g LeakyReLU(z). Ends may be one row: each is read after the other is
+// written.
 template <class T>
 inline void pair_score_grad(int64_t C, T slope, const Tail<T>& tail, T g, const Ends<T>& ends, const T* a,
                             const Grads<T>& to) {
@@ -179,8 +180,8 @@ void by_target(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcP
 }
 
 template <class T>
-void by_source(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPairs& given, const T* g,
-               T* grad_source, bool add) {
+void by_source(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcPairs& given, const T* g, T* grad_source,
+               bool add) {
     const int64_t K = sizes.K, C = sizes.C, width = K * C, work = graph.num_edges * width;
     const Pairs<T> pairs(given, width);
     const Tail<T> tail(C);

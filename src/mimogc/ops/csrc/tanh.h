@@ -41,8 +41,8 @@ struct Scores {
 };
 
 // a[e, k] = tanh(own[k] + other[e, k] + edge[e, k]) for the edges of one row; `slot` says where `edge` of an edge is,
-// `parent` which row of `other` a neighbour has. Where there are `kinds`, `edge` has a row for each of these. `a` has room
-// for whole vectors.
+// `parent` which row of `other` a neighbour has. Where there are `kinds`, `edge` has a row for each of these. `a` has
+// room for whole vectors.
 template <class T>
 inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, const T* own, const T* other,
                        int64_t stride, const T* edge, const int32_t* slot, T* a, const int64_t* kinds = nullptr) {
