@@ -127,7 +127,7 @@ class BondConv(torch.nn.Module):
 
     def _types_alone(self) -> Tensor | None:
         """The weights of what a type adds to scores, where it is no more than a linear map of its one-hot vector."""
-        lin = getattr(self.conv.coefficients, "lin_edge", None)
+        lin: Any = getattr(self.conv.coefficients, "lin_edge", None)
         plain = type(lin) is Linear and lin.bias is None and not has_hooks(lin)
         return lin.weight if plain else None
 

@@ -16,6 +16,9 @@ from mimogc.ops import Settings, Weights, activate, lmgcs
 _NAMES = ("weight", "att", "offset", "bias")  # of a layer's parameters: those of layer 2 are weight_2, att_2, …
 
 
+Layers = Sequence[torch.nn.Module] | torch.nn.ModuleList
+
+
 class LMGCStack(torch.nn.Module):
     r"""L layers ``x ← GELU(LMGConv(x))`` on one graph, with parameters of its own, as `torch.nn.LSTM` has its cells'.
 
@@ -138,7 +141,7 @@ class LMGCStack(torch.nn.Module):
 
 
 def stacked(
-    layers: Sequence[torch.nn.Module],
+    layers: Layers,
     x: Tensor,
     graph: Graph,
     index: Tensor | None = None,
@@ -160,12 +163,12 @@ def stacked(
     """
     weights = _together(layers, x, graph)
     if weights is not None:
-        first: Any = layers[0]
+        own: Any = list(layers)
         if index is not None:
             check_index(index, x)
-        settings = [Settings(layer.coefficients.negative_slope, True) for layer in layers]  # type: ignore[union-attr]
-        own = plain_graph(graph, (x if index is None else index).size(0), first.add_self_loops)
-        return lmgcs(x, weights, settings, own, index, gain, jumping_knowledge)
+        settings = [Settings(layer.coefficients.negative_slope, True) for layer in own]
+        looped = plain_graph(graph, (x if index is None else index).size(0), own[0].add_self_loops)
+        return lmgcs(x, weights, settings, looped, index, gain, jumping_knowledge)
     out = x if index is None else x.index_select(0, index)
     best: Tensor | None = None
     for layer in layers:
@@ -175,7 +178,7 @@ def stacked(
     return out if best is None else best
 
 
-def _together(layers: Sequence[torch.nn.Module], x: Tensor, graph: Graph) -> list[Weights] | None:
+def _together(layers: Layers, x: Tensor, graph: Graph) -> list[Weights] | None:
     """The weights of layers that are one function; None where they are not, or do not fit each other."""
     weights: list[Weights] = []
     features = x.size(-1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from mimogc.graph import Graph
-from mimogc.ops import reference
+from mimogc.ops import _native, reference
 from mimogc.ops._backends import Backend, serving_gradients
 
 
@@ -167,7 +167,9 @@ class PairScores(Function):
         if backend is None:
             return *recomputed(reference.pair_scores, (source, target, att), g, ctx.slope, ctx.graph), None, None, None
         source, target, att, g = contiguous(source, target, att, g)
-        target = source if ctx.same else target  # then one gradient may stand for both
+        if ctx.same and backend is _native:  # then one gradient stands for both
+            found = _native.typed_pair_scores_grad(source, source, att, ctx.slope, g, ctx.graph, same=True)
+            return *found[:3], None, None, None
         return *backend.pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph), None, None, None
 
 

@@ -135,9 +135,10 @@ def pair_scores(
 
 def pair_scores_grad(
     source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Gradients of `pair_scores` to source, target and att; where source is target, that to both is the first."""
-    return typed_pair_scores_grad(source, target, att, slope, g, graph)[:3]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `pair_scores` to source, target and att."""
+    found: Any = typed_pair_scores_grad(source, target, att, slope, g, graph)
+    return found[:3]  # type: ignore[no-any-return]
 
 
 def typed_pair_scores_grad(
@@ -149,10 +150,10 @@ def typed_pair_scores_grad(
     graph: Graph,
     table: Tensor | None = None,
     kinds: Tensor | None = None,
+    same: bool = False,
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """The same and the gradient to table."""
+    """The same and the gradient to table. With `same`, where source is target, the first is that to both."""
     grad_source = torch.empty_like(source)
-    same = source is target
     grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
     grad_table = None if table is None else torch.empty_like(table)
     places = [g.data_ptr(), *map(pointer, (*grads, grad_table))]

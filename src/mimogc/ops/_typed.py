@@ -60,7 +60,8 @@ def typed_lmgc(
         ("offset", offset, (heads,)),
     )
     sizes = {"K·C": heads * messages.size(1)}
-    given = matched(graph, *expected, **sizes)
+    x, weight, att, scores, messages, bias, offset = matched(graph, *expected, **sizes)
+    given = (x, weight, att, scores, messages, bias, offset)
     if not torch.compiler.is_compiling() and not autocast(x.device) and serving(*given) is _native:
         out: Tensor = TypedLayer.apply(*given, graph, kinds, slope)
         return out
@@ -208,6 +209,6 @@ class TypedPairScores(Function):
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_pairs_by_parts, tuple(given), g, *rest), None, None, None
         source, target, att, table, g = contiguous(*given, g)
-        target = source if ctx.same else target  # then one gradient stands for both
-        found = _native.typed_pair_scores_grad(source, target, att, ctx.slope, g, ctx.graph, table, ctx.kinds)
+        given = source, target, att, ctx.slope, g, ctx.graph, table, ctx.kinds
+        found = _native.typed_pair_scores_grad(*given, same=ctx.same)
         return *found, None, None, None
