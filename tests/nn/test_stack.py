@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.nn import LMGConv, LMGCStack, calibrate
+from mimogc.nn import LMGConv, LMGCStack, calibrate, stacked
 from mimogc.nn.coefficients import GCN, LMGC, Eq12
 
 NODES = 20
@@ -203,3 +203,49 @@ def test_no_graph_break(table):
     x, index = torch.randn(3 if table else NODES, 5), torch.arange(NODES) % 3 if table else None
     compiled = torch.compile(lambda x: F.relu(stack(x, graph, index)), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), F.relu(stack(x, graph, index)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["lmgc", "gatv2"])
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("gain", [None, 0.4])
+@pytest.mark.parametrize("jumping", [False, True])
+@pytest.mark.parametrize("channels", [6, 36])
+def test_stacked_is_the_layers_one_by_one(kind, table, gain, jumping, channels):
+    torch.manual_seed(0)
+    layers = torch.nn.ModuleList(LMGConv(channels, channels, coefficients=kind) for _ in range(4)).double()
+    graph = _graph()
+    x = torch.randn(3 if table else NODES, channels, dtype=torch.float64, requires_grad=True)
+    index = torch.arange(NODES) % 3 if table else None
+    inputs = [x, *layers.parameters()]
+
+    def one_by_one():
+        h, outputs = x if index is None else x[index], []
+        for layer in layers:
+            out = F.gelu(layer(h, graph))
+            h = out if gain is None else h + gain * out
+            outputs.append(h)
+        return torch.stack(outputs).amax(0) if jumping else h
+
+    def derivatives(out):
+        first = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        plain = torch.autograd.grad(out.square().sum(), inputs, retain_graph=True)
+        return [out, *plain, *torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs)]
+
+    found = derivatives(stacked(layers, x, graph, index, gain, jumping))
+    for one, other in zip(found, derivatives(one_by_one()), strict=True):
+        scale = other.abs().max().clamp(min=1)
+        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-9)
+
+
+def test_stacked_calls_layers_that_somebody_looks_at():
+    layers, graph, seen = [LMGConv(6, 6), LMGConv(6, 6)], _graph(), []
+    x = torch.randn(NODES, 6)
+    before = stacked(layers, x, graph, gain=1.0)
+    layers[1].register_forward_hook(lambda *given: seen.append(1))
+    torch.testing.assert_close(stacked(layers, x, graph, gain=1.0), before, rtol=1e-4, atol=1e-5)
+    assert seen
+
+
+def test_residual_connections_need_as_many_channels():
+    with pytest.raises(ValueError, match="gain: expected layers with as many channels as features"):
+        stacked([LMGConv(6, 5)], torch.randn(NODES, 6), _graph(), gain=1.0)

@@ -282,9 +282,36 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     }
     const auto q = random_values<T>(N * K * C), a = random_values<T>(K * C);
     std::vector<T> pairs(E * K), grad_q(N * K * C), grad_a(K * C);
-    expect_done(mimogc_pair_scores(&graph, &sizes, h.data(), q.data(), a.data(), pairs.data()));
-    expect_done(mimogc_pair_scores_grad(&graph, &sizes, h.data(), q.data(), a.data(), pairs.data(), grad_h.data(),
-                                        grad_q.data(), grad_a.data()));
+    const int64_t types = 3;
+    std::vector<int64_t> kinds(E);
+    for (int64_t e = 0; e < E; e++) kinds[e] = e % types;
+    const auto table = random_values<T>(types * K * C);
+    std::vector<T> grad_table(types * K * C), received(N * types * K);
+    for (bool typed : {false, true}) {
+        const MimogcPairs ends = {h.data(), q.data(), a.data(), typed ? table.data() : nullptr, kinds.data(), types};
+        expect_done(mimogc_pair_scores(&graph, &sizes, &ends, pairs.data()));
+        expect_done(mimogc_pair_scores_grad(&graph, &sizes, &ends, pairs.data(), grad_h.data(), grad_q.data(),
+                                            grad_a.data(), typed ? grad_table.data() : nullptr));
+    }
+    MimogcWeights typed = weights;
+    typed.kinds = kinds.data(), typed.types = types, typed.received = received.data();
+    expect_done(mimogc_layer(&graph, &sizes, &typed, nullptr, given.data(), scores.data(), out.data(), nullptr));
+    expect_done(
+        mimogc_layer_grad(&graph, &sizes, &typed, nullptr, h.data(), scores.data(), nullptr, g.data(), &gradients));
+    std::vector<T> weighted(E * K);
+    expect_done(mimogc_softmax(&graph, &sizes, pairs.data(), weighted.data()));
+    expect_done(mimogc_softmax_grad(&graph, &sizes, weighted.data(), pairs.data(), weighted.data()));
+    std::vector<int32_t> parent(N);
+    for (int64_t i = 0; i < N; i++) parent[i] = int32_t(i / 2);
+    std::vector<T> top(N * C), back(N * C), back_given(N * C), back_best(N * C);
+    std::vector<uint8_t> chosen(N * C);
+    for (bool alike : {false, true}) {
+        const MimogcJoin join = {
+            N, alike ? (N + 1) / 2 : N, 0.5, alike ? parent.data() : nullptr, g.data(), g.data(), chosen.data()};
+        expect_done(mimogc_join(&sizes, &join, g.data(), derivative.data(), out.data(), top.data()));
+        expect_done(mimogc_join_grad(&sizes, &join, derivative.data(), nullptr, g.data(), back.data(),
+                                     back_given.data(), back_best.data()));
+    }
     const MimogcScores terms = {scores.data(), scores.data() + K, edge.data(), 2 * K};
     expect_done(mimogc_tanh_sum(&graph, &sizes, &terms, 0, N, h.data(), out.data()));
     std::vector<T> grad_s(N * 2 * K), grad_t(N * 2 * K);

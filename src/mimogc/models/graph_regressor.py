@@ -15,7 +15,8 @@ from mimogc.models.laplacian_encoder import ENCODED, LaplacianEncoder
 from mimogc.models.typed_edges import BondConv, TypedGraph
 from mimogc.nn._inputs import has_hooks
 from mimogc.nn.conv import LMGConv
-from mimogc.nn.stack import LMGCStack
+from mimogc.nn.stack import LMGCStack, stacked
+from mimogc.ops import activate
 
 ATOM_TYPES, BOND_TYPES = 28, 4  # ZINC; type 0 of an edge is the self-loop
 
@@ -79,6 +80,7 @@ class GraphRegressor(torch.nn.Module):
             raise ValueError(f"channels: expected more than the {ENCODED} of the encoding, got {channels}")
         record = record_of(method)
         self.jumping_knowledge = jumping_knowledge
+        self.batch_norm = batch_norm
         self.residual = residual
         self.add_self_loops = record.self_loops  # whether the batches' graphs should have loops
         self.embedding = torch.nn.Embedding(ATOM_TYPES, channels - (ENCODED if encoding != "none" else 0))
@@ -125,21 +127,26 @@ class GraphRegressor(torch.nn.Module):
             given = (self.embedding.weight, batch.graph, batch.atom) if table else (self._embedded(batch), batch.graph)
             last: Tensor = self.layers(*given)
             return last
+        between = self.batch_norm or self.edge_types or self.gains is not None
+        if not between:  # what the layers have between them is part of one function
+            table = self.encoder is None and not has_hooks(self.embedding)
+            h, index = (self.embedding.weight, batch.atom) if table else (self._embedded(batch), None)
+            gain = self.gain if self.residual else None
+            return stacked(self.layers, h, batch.graph, index, gain, self.jumping_knowledge)
         h = self._embedded(batch)
         graph: Graph | TypedGraph = batch.graph
         if self.edge_types:
             graph = TypedGraph.of(batch.graph, batch.bond, self.edge_types, h.dtype)
-        outputs: list[Tensor] = []
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            out = F.gelu(norm(layer(h, graph)))
-            h = self._added(h, out, len(outputs)) if self.residual else out
-            outputs.append(h)
-        return torch.stack(outputs).amax(0) if self.jumping_knowledge else h
-
-    def _added(self, h: Tensor, branch: Tensor, layer: int) -> Tensor:
-        if self.gains is None:
-            return torch.add(h, branch, alpha=self.gain)
-        return torch.addcmul(h, branch, self.gains[layer])
+        best: Tensor | None = None
+        for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            y = norm(layer(h, graph))
+            if self.gains is None:
+                h, best = activate(y, h if self.residual else None, self.gain, best)
+            else:
+                h = torch.addcmul(h, activate(y)[0], self.gains[number])
+                best = best if best is None else torch.maximum(best, h)
+            best = h if self.jumping_knowledge and best is None else best
+        return h if best is None else best
 
     def _embedded(self, batch: Batch) -> Tensor:
         h: Tensor = self.embedding(batch.atom)

@@ -1,17 +1,21 @@
 """LMGConv with edge types: a term in the score and a message of their own, for graphs such as molecules."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.nn import functional as F
+from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.graph import Graph
+from mimogc.nn._inputs import check_parameters, has_hooks
 from mimogc.nn._layout import aggregate
-from mimogc.nn.coefficients import Coefficients
+from mimogc.nn.coefficients import Coefficients, GATv2
 from mimogc.nn.conv import LMGConv
+from mimogc.ops import edge_softmax, typed_lmgc, typed_pair_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +24,7 @@ class TypedGraph:
 
     graph: Graph  #: with the types as one-hot edge attributes
     place: Tensor  #: [E] int64: (target, type) of each edge as one number
+    kinds: Tensor  #: [E] int64: the type of each edge
 
     @staticmethod
     def of(graph: Graph, kinds: Tensor, types: int, dtype: torch.dtype) -> "TypedGraph":
@@ -27,7 +32,7 @@ class TypedGraph:
         if kinds.shape != (graph.num_edges,):
             raise ValueError(f"kinds: expected shape [{graph.num_edges}], got {list(kinds.shape)}")
         typed = replace(graph, edge_attr=F.one_hot(kinds, types).to(dtype))
-        return TypedGraph(typed, typed.dst * types + kinds)
+        return TypedGraph(typed, typed.dst * types + kinds, kinds)
 
 
 class BondConv(torch.nn.Module):
@@ -85,15 +90,46 @@ class BondConv(torch.nn.Module):
 
     def forward(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """[N, C] from x [N, F]."""
+        conv, own = self.conv, self._graph(graph)
+        edge = self._types_alone()
+        if edge is not None and not own.is_partitioned:
+            sides, own = conv._inputs(x, own)
+            if conv._is_one_kernel(sides, own):
+                of: Any = conv.coefficients
+                check_parameters(conv)
+                table = graph.kinds, edge.t(), self.message, of.negative_slope, self.bias, of.offset
+                return typed_lmgc(sides[0], conv.lin.weight, of.att, own, *table)
         return self.linear(x, graph) + self.bias
 
     def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """The output without bias."""
         conv, own = self.conv, self._graph(graph)
-        alpha, h, _ = conv.parts(x, own)
+        alpha, h = self._parts(x, own, graph.kinds)
         out = aggregate(conv.coefficients.layout, conv.combine, alpha, h, own)
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
         return torch.addmm(out, received.view(own.num_dst, -1), self.message)
+
+    def _parts(self, x: Tensor, own: Graph, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        """The coefficients and h of the sources."""
+        conv, edge = self.conv, self._types_alone()
+        of: Any = conv.coefficients
+        if edge is None or type(of) is not GATv2 or has_hooks(of) or own.is_partitioned:
+            alpha, h, _ = conv.parts(x, own)
+            return alpha, h
+        # As GATv2 has it for one-hot edge attributes, which the types are.
+        sides, own = conv._inputs(x, own)
+        check_parameters(conv)
+        source, target = conv._maps(sides, own)
+        target = target if of.lin_target is None else of.lin_target(sides[1]).view_as(target)
+        table = edge.t().view(self.types, *of.att.shape[1:])
+        score = typed_pair_scores(source, target, of.att[0], own, kinds, table, of.negative_slope)
+        return edge_softmax(score, own), source
+
+    def _types_alone(self) -> Tensor | None:
+        """The weights of what a type adds to scores, where it is no more than a linear map of its one-hot vector."""
+        lin: Any = getattr(self.conv.coefficients, "lin_edge", None)
+        plain = type(lin) is Linear and lin.bias is None and not has_hooks(lin)
+        return lin.weight if plain else None
 
     def _graph(self, graph: TypedGraph) -> Graph:
         if not isinstance(graph, TypedGraph):

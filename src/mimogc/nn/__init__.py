@@ -13,7 +13,7 @@ from mimogc.nn.conv import LMGConv
 from mimogc.nn.mimo import MIMOConv
 from mimogc.nn.nonlinear import ACMConv, GINLayer
 from mimogc.nn.polynomial import PolynomialConv
-from mimogc.nn.stack import LMGCStack
+from mimogc.nn.stack import LMGCStack, stacked
 from mimogc.nn.start import calibrate
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["ACMConv", "GINLayer", "LMGCStack", "LMGConv", "MIMOConv", "Operator", "PolynomialConv"]
-__all__ += ["Coefficients", "calibrate", "coefficients"]
+__all__ += ["Coefficients", "calibrate", "coefficients", "stacked"]
 __all__ += ["BondConv", "GraphRegressor", "NodeClassifier", "SparseFeatures", "TypedGraph"]
 __all__ += ["fit_width", "num_parameters"]
 

@@ -1,18 +1,22 @@
 """LMGCStack: several layers of LMGC, one after another, as one function."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mimogc.nn._inputs import check_features, check_index, check_size, no_jit, plain_graph
+from mimogc.graph import Graph
+from mimogc.nn._inputs import check_features, check_index, check_size, has_hooks, no_jit, plain_graph
 from mimogc.nn.coefficients import BY_NAME
 from mimogc.nn.conv import LMGConv
-from mimogc.ops import Settings, Weights, lmgcs
+from mimogc.ops import Settings, Weights, activate, lmgcs
 
 _NAMES = ("weight", "att", "offset", "bias")  # of a layer's parameters: those of layer 2 are weight_2, att_2, …
+
+
+Layers = Sequence[torch.nn.Module] | torch.nn.ModuleList
 
 
 class LMGCStack(torch.nn.Module):
@@ -21,8 +25,8 @@ class LMGCStack(torch.nn.Module):
     It computes what L layers one after another do. What Python and autograd cost is paid once and not L times, the
     activation is part of the kernel, and where nodes begin as rows of a small table (atom types), nodes that are alike
     and have neighbours that are alike are computed once. Small graphs feel that: a step of ZINC12k takes two thirds of
-    the time (`mimogc bench`). Between its layers there is nothing: use `LMGConv` for norms, residual connections,
-    dropout, edge features or hooks.
+    the time (`mimogc bench`). Between its layers there is nothing: use `stacked` for residual connections and jumping
+    knowledge, and `LMGConv` for norms, dropout, edge features or hooks.
 
     Args:
         in_channels: size of each input.
@@ -134,3 +138,68 @@ class LMGCStack(torch.nn.Module):
     def extra_repr(self) -> str:
         sizes = f"{self.in_channels}, {self.channels}, layers={self.layers}, heads={self.heads}"
         return f"{sizes}, coefficients={self.coefficients}"
+
+
+def stacked(
+    layers: Layers,
+    x: Tensor,
+    graph: Graph,
+    index: Tensor | None = None,
+    gain: float | None = None,
+    jumping_knowledge: bool = False,
+) -> Tensor:
+    """Layers with GELU one after another on a graph, each ``x ← GELU(layer(x, graph))``.
+
+    `LMGConv` layers with the coefficients lmgc or eq12 become one function, as in `LMGCStack`; others are called one by
+    one, and what comes between them is one function.
+
+    Args:
+        layers: modules, called as ``layer(x, graph)``.
+        x: ``[N, C]`` features.
+        graph: the graph, with the self-loops that the layers ask for, or without.
+        index: ``[N]`` int64: x is a table of rows, and node i begins as row ``index[i]``.
+        gain: with a number, residual connections: ``x ← x + gain · GELU(layer(x, graph))``.
+        jumping_knowledge: give the channel-wise maximum over the outputs of all layers, not the last.
+    """
+    weights = _together(layers, x, graph)
+    if weights is not None:
+        own: Any = list(layers)
+        if index is not None:
+            check_index(index, x)
+        settings = [Settings(layer.coefficients.negative_slope, True) for layer in own]
+        looped = plain_graph(graph, (x if index is None else index).size(0), own[0].add_self_loops)
+        return lmgcs(x, weights, settings, looped, index, gain, jumping_knowledge)
+    out = x if index is None else x.index_select(0, index)
+    best: Tensor | None = None
+    for layer in layers:
+        y = layer(out, graph)
+        out, best = activate(y, None if gain is None else out, 1.0 if gain is None else gain, best)
+        best = out if jumping_knowledge and best is None else best
+    return out if best is None else best
+
+
+def _together(layers: Layers, x: Tensor, graph: Graph) -> list[Weights] | None:
+    """The weights of layers that are one function; None where they are not, or do not fit each other."""
+    weights: list[Weights] = []
+    features = x.size(-1)
+    for layer in layers:
+        if (
+            type(layer) is not LMGConv
+            or has_hooks(layer)
+            or graph.is_partitioned
+            or graph.edge_attr is not None
+            or layer.edge_dim is not None
+            or layer.combine != "sum"
+            or layer.res is not None
+            or layer.add_self_loops != layers[0].add_self_loops
+            or layer.lin.weight.shape != (layer.heads * layer.out_channels, features)
+            or layer.lin.weight.dtype != x.dtype
+            or not layer._is_one_kernel((x, x), graph)
+        ):
+            return None
+        own: Any = layer.coefficients
+        if own.att.shape != (2 * layer.heads, layer.lin.weight.size(0)):
+            return None
+        weights.append(Weights(layer.lin.weight, own.att, own.offset, None, layer.bias))
+        features = layer.out_channels
+    return weights or None

@@ -5,9 +5,12 @@
 
 from mimogc.ops._backends import backend, use_reference
 from mimogc.ops._ends import at_sources, at_targets, separable_alpha, sum_at_targets
+from mimogc.ops._joins import activate
 from mimogc.ops._layers import Settings, lmgc, lmgcs
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
+from mimogc.ops._typed import typed_lmgc, typed_pair_scores
 
 __all__ = ["edge_softmax", "lmgc", "lmgcs", "pair_scores", "propagate", "propagate_tanh", "separable_alpha"]
-__all__ += ["Settings", "Weights", "at_sources", "at_targets", "backend", "sum_at_targets", "use_reference"]
+__all__ += ["activate", "at_sources", "at_targets", "sum_at_targets", "typed_lmgc", "typed_pair_scores"]
+__all__ += ["Settings", "Weights", "backend", "use_reference"]

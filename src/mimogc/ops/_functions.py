@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from mimogc.graph import Graph
-from mimogc.ops import _plain, reference
+from mimogc.ops import _native, _plain, reference
 from mimogc.ops._backends import Backend, serving_gradients
 
 
@@ -204,7 +204,7 @@ class PairScores(Function):
         backend: Backend,
     ) -> Tensor:
         save(ctx, source, target, att, edge, weight)
-        ctx.graph, ctx.slope = graph, slope
+        ctx.graph, ctx.slope, ctx.same = graph, slope, source is target
         source, target, att, edge, weight = contiguous(source, target, att, edge, weight)
         return backend.pair_scores(source, target, att, slope, graph, pair(edge, weight))
 
@@ -219,6 +219,9 @@ class PairScores(Function):
 
             return *recomputed(again, inputs, g), None, None, None
         source, target, att, edge, weight, g = contiguous(*inputs, g)
+        if ctx.same and edge is None and backend is _native:  # then one gradient stands for both
+            both = _native.typed_pair_scores_grad(source, source, att, slope, g, graph, same=True)
+            return *both[:3], None, None, None, None, None
         found = backend.pair_scores_grad(source, target, att, slope, g, graph, pair(edge, weight))
         needs = ctx.needs_input_grad[3:5]
         more: tuple[Tensor | None, Tensor | None] = (None, None)

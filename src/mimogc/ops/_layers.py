@@ -10,9 +10,11 @@ from torch.nn import functional as F
 
 from mimogc.graph import Graph
 from mimogc.ops import _native, _native_layers, _thresholds
-from mimogc.ops._backends import plain, serving, serving_gradients
-from mimogc.ops._checks import Expected, autocast, matched
+from mimogc.ops._backends import serving, serving_gradients
+from mimogc.ops._checks import autocast
 from mimogc.ops._functions import PropagateTanh, contiguous, recomputed, save, saved
+from mimogc.ops._joins import Join, join, join_grad, joined
+from mimogc.ops._layer_checks import check, fit
 from mimogc.ops._links import links_of_layers
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import propagate_tanh
@@ -23,6 +25,16 @@ class Settings(NamedTuple):
 
     slope: float  # of the LeakyReLU
     gelu: bool  # whether the output is activated
+
+
+class Between(NamedTuple):
+    """What comes between layers."""
+
+    gain: float | None  # of what is added to the input; None where nothing is
+    maximum: bool  # whether the largest outputs are kept
+
+    def __bool__(self) -> bool:
+        return self.gain is not None or self.maximum
 
 
 def lmgc(
@@ -61,7 +73,13 @@ def lmgc(
 
 
 def lmgcs(
-    x: Tensor, weights: Sequence[Weights], settings: Sequence[Settings], graph: Graph, rows: Tensor | None
+    x: Tensor,
+    weights: Sequence[Weights],
+    settings: Sequence[Settings],
+    graph: Graph,
+    rows: Tensor | None,
+    gain: float | None = None,
+    maximum: bool = False,
 ) -> Tensor:
     """Several layers one after another, each on what the one before gave.
 
@@ -71,91 +89,48 @@ def lmgcs(
         settings: of each layer.
         graph: the graph, of one kind of nodes.
         rows: ``[N]`` int64: node i begins as row ``rows[i]`` of x.
+        gain: with a number, every layer adds its input to so many times its output.
+        maximum: give the largest of what all layers gave, channel by channel, and not what the last one did.
     """
     if rows is not None and (rows.dtype != torch.int64 or rows.shape != (graph.num_nodes,) or rows.device != x.device):
         wanted = f"int64 [{graph.num_nodes}] on {x.device}"
         raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
+    between = Between(gain, maximum and len(weights) > 1)
+    if gain is not None and any(own.weight.size(1) * (own.att.size(0) // 2) != own.weight.size(0) for own in weights):
+        sizes = [list(own.weight.shape) for own in weights]
+        raise ValueError(f"gain: expected layers with as many channels as features, got weights of {sizes}")
     kernels = not torch.compiler.is_compiling() and serving(x) is _native and not autocast(x.device)
-    if not (kernels and _fit(x, weights, graph, rows)):
-        _check(x, weights, graph, rows)
-        return _by_parts(x, weights, settings, graph, rows)
-    fused: Tensor = Layers.apply(graph, tuple(settings), rows, x, *[tensor for own in weights for tensor in own])
+    if not (kernels and fit(x, weights, graph, rows)):
+        check(x, weights, graph, rows)
+        return _by_parts(x, weights, settings, between, graph, rows)
+    fused: Tensor = Layers.apply(
+        graph, tuple(settings), between, rows, x, *[tensor for own in weights for tensor in own]
+    )
     return fused
 
 
-def _fit(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> bool:
-    """Whether x and all weights are what the kernels take, at a glance; `_check` says what is not."""
-    shape, dtype, dense = x.shape, x.dtype, x.layout
-    if (
-        dense is not torch.strided
-        or len(shape) != 2
-        or not graph.rowptr.is_cpu
-        or (rows is None and shape[0] != _sources(graph))
-    ):
-        return False
-    features = shape[1]
-    try:
-        for weight, att, offset, edge, bias in weights:
-            if not plain(weight, att, offset, edge, bias):
-                return False
-            twice, width = att.shape
-            heads = twice // 2
-            channels = width // heads
-            wanted = (
-                (weight, (width, features)),
-                (att, (2 * heads, heads * channels)),
-                (offset, (heads,)),
-                (bias, (channels,)),
-                (edge, (graph.num_edges, heads)),
-            )
-            for value, size in wanted:
-                if value is not None and (
-                    value.shape != size or value.dtype is not dtype or value.layout is not dense or not value.is_cpu
-                ):
-                    return False
-            features = channels
-    except (AttributeError, ValueError, ZeroDivisionError):
-        return False
-    return True
-
-
-def _sources(graph: Graph) -> int:
-    """The rows of x: the nodes, or those of a part of a graph with those of its halo behind them."""
-    return graph.num_src if graph.is_partitioned else graph.num_nodes
-
-
-def _check(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> None:
-    """Refuse weights that are not those of layers one after another, beginning with x."""
-    shape: tuple[int | str, ...] = (_sources(graph) if rows is None else "rows", "F")
-    sizes: dict[str, int] = {}
-    for weight, att, offset, edge, bias in weights:
-        twice, width = att.shape if isinstance(att, Tensor) and att.dim() == 2 else (0, 0)
-        heads = twice // 2
-        known = heads > 0 and twice == 2 * heads and width % heads == 0
-        expected: list[Expected] = [("x", x, shape), ("weight", weight, ("K·C", "F")), ("att", att, ("2K", "K·C"))]
-        if known:
-            sizes |= {"K": heads, "C": width // heads}
-            expected += ("offset", offset, ("K",)), ("edge", edge, (graph.num_edges, "K")), ("bias", bias, ("C",))
-        matched(graph, *expected, **sizes)
-        if not known:
-            raise ValueError(f"att: expected shape [2K, K·C] with K·C = {width}, got {list(att.shape)}")
-        shape, sizes = ("rows", "given"), {"F": width // heads}
-
-
 def _by_parts(
-    x: Tensor, weights: Iterable[Weights], settings: Iterable[Settings], graph: Graph, rows: Tensor | None
+    x: Tensor,
+    weights: Iterable[Weights],
+    settings: Iterable[Settings],
+    between: Between,
+    graph: Graph,
+    rows: Tensor | None,
 ) -> Tensor:
     """The layers as functions that can be differentiated twice."""
     out = x if rows is None else x.index_select(0, rows)
+    best: Tensor | None = None
     for (weight, att, offset, edge, bias), (slope, gelu) in zip(weights, settings, strict=True):
         heads = att.size(0) // 2
-        h = F.linear(out, weight)
+        given, h = out, F.linear(out, weight)
         s, t = (F.leaky_relu(h, slope) @ att.t()).split(heads, dim=1)
         s = (s if offset is None else s + offset)[: graph.num_dst]
         out = _tanh_sum(s, t, h.unflatten(1, (heads, -1)), edge, graph, out, weight)
         out = out if bias is None else out + bias
         out = F.gelu(out) if gelu else out
-    return out
+        out, best = joined(out, given if between.gain is not None else None, between.gain or 0.0, best)
+        best = out if between.maximum and best is None else best
+    return out if best is None else best
 
 
 def _tanh_sum(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, graph: Graph, x: Tensor, weight: Tensor) -> Tensor:
@@ -188,20 +163,31 @@ class Layers(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, graph: Graph, settings: tuple[Settings, ...], rows: Tensor | None, x: Tensor, *tensors: Tensor | None
+        ctx: Any,
+        graph: Graph,
+        settings: tuple[Settings, ...],
+        between: Between,
+        rows: Tensor | None,
+        x: Tensor,
+        *tensors: Tensor | None,
     ) -> Tensor:
         weights = _weights(tensors)
         alike = all(own.edge is None for own in weights)
         links = links_of_layers(graph, len(weights), rows, x.size(0), alike)
         kept: list[Tensor | None] = []
-        out = x
+        out, best = x, None
         for own, (slope, gelu), link in zip(weights, settings, links.of(graph), strict=True):
-            given = out
+            given = out.contiguous()
             out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
-            kept += (given, h, st, derivative)
+            chosen = None
+            if between:
+                found = join(out, Join(link.parent, given if between.gain is not None else None, between.gain, best))
+                out, chosen = found.out, found.chosen
+                best = (out if best is None else found.top) if between.maximum else None
+            kept += (given, h, st, derivative, chosen)
         save(ctx, rows, x, *tensors, *kept)
-        ctx.graph, ctx.settings, ctx.links = graph, settings, links
-        return out
+        ctx.graph, ctx.settings, ctx.between, ctx.links = graph, settings, between, links
+        return out if best is None else best
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -212,26 +198,32 @@ class Layers(Function):
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
 
             def again(x: Tensor, *tensors: Tensor | None) -> Tensor:
-                return _by_parts(x, _weights(tensors), ctx.settings, ctx.graph, rows)
+                return _by_parts(x, _weights(tensors), ctx.settings, ctx.between, ctx.graph, rows)
 
-            return None, None, None, *recomputed(again, (x, *tensors), g)
+            return None, None, None, None, *recomputed(again, (x, *tensors), g)
         links = ctx.links.of(ctx.graph)
-        needs, weights = ctx.needs_input_grad[3:], _weights(tensors)
+        needs, weights, between = ctx.needs_input_grad[4:], _weights(tensors), ctx.between
         gradients: list[Tensor | None] = []
-        grad: Any = g
+        # What the output of a layer gets, and what the largest output up to it does.
+        grad: Any = None if between.maximum else g
+        top = g if between.maximum else None
         for number in reversed(range(len(weights))):
-            if grad is None:  # nothing further down is learnt
+            if grad is None and top is None:  # nothing further down is learnt
                 gradients[:0] = [None] * count
                 continue
             before = 1 + count * number
             wanted = (any(needs[:before]), *needs[before : before + count])
-            given, h, st, derivative = kept[4 * number : 4 * number + 4]
-            slope = ctx.settings[number].slope
+            given, h, st, derivative, chosen = kept[5 * number : 5 * number + 5]
+            slope, past = ctx.settings[number].slope, None
+            if between:
+                back = join_grad(links[number], between.gain, given, grad, top, chosen)
+                grad, past, top = back.branch, back.given, back.best
             grad, *found = _layer_grad(
                 weights[number], slope, given, h, st, derivative, grad.contiguous(), links[number], wanted
             )
+            grad = grad if past is None or grad is None else grad.add_(past)
             gradients[:0] = found
-        return None, None, None, grad, *gradients
+        return None, None, None, None, grad, *gradients
 
 
 def _weights(tensors: Iterable[Tensor | None]) -> list[Weights]:

@@ -10,8 +10,6 @@ from torch import Tensor
 from mimogc._library import library, run
 from mimogc.graph import Graph
 from mimogc.ops import _plain
-from mimogc.ops._plain import softmax as softmax  # which have no kernels
-from mimogc.ops._plain import softmax_grad as softmax_grad
 
 NAME = "native"
 
@@ -113,16 +111,37 @@ def tanh_sum_grad(
     return grads
 
 
+def _pairs(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, table: Tensor | None, kinds: Tensor | None
+) -> tuple[Any, Any]:
+    """MimogcSizes and MimogcPairs."""
+    heads, channels = att.shape
+    places = map(pointer, (source, target, att, table, kinds))
+    types = 0 if table is None else table.size(0)
+    return sizes(att, heads, channels, slope=slope), for_one_call(*places, types)
+
+
 def pair_scores(
     source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: _plain.Edge = None
 ) -> Tensor:
     """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
     if edge is not None:
         return _plain.pair_scores(source, target, att, slope, graph, edge)
-    heads, channels = att.shape
-    out = source.new_empty((graph.num_edges, heads))
-    given = source.data_ptr(), target.data_ptr(), att.data_ptr()
-    run("mimogc_pair_scores", graph._struct, sizes(att, heads, channels, slope=slope), *given, out.data_ptr())
+    return typed_pair_scores(source, target, att, slope, graph)
+
+
+def typed_pair_scores(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    graph: Graph,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+) -> Tensor:
+    """The same; with kinds [E] int64 the rows of table [T, K, C] are added within the LeakyReLU."""
+    out = source.new_empty((graph.num_edges, att.size(0)))
+    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope, table, kinds), out.data_ptr())
     return out
 
 
@@ -132,8 +151,40 @@ def pair_scores_grad(
     """Gradients of `pair_scores` to source, target and att."""
     if edge is not None:
         return _plain.pair_scores_grad(source, target, att, slope, g, graph, edge)
-    heads, channels = att.shape
-    grads = torch.empty_like(source), torch.empty_like(target), torch.empty_like(att)
-    places = [value.data_ptr() for value in (source, target, att, g, *grads)]
-    run("mimogc_pair_scores_grad", graph._struct, sizes(att, heads, channels, slope=slope), *places)
-    return grads
+    found: Any = typed_pair_scores_grad(source, target, att, slope, g, graph)
+    return found[:3]  # type: ignore[no-any-return]
+
+
+def typed_pair_scores_grad(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    g: Tensor,
+    graph: Graph,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+    same: bool = False,
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+    """The same and the gradient to table. With `same`, where source is target, the first is that to both."""
+    grad_source = torch.empty_like(source)
+    grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
+    grad_table = None if table is None else torch.empty_like(table)
+    places = [g.data_ptr(), *map(pointer, (*grads, grad_table))]
+    run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope, table, kinds), *places)
+    return grad_source, None if same else grads[1], grads[2], grad_table
+
+
+def softmax(score: Tensor, graph: Graph) -> Tensor:
+    """[E, K]: exp(score), divided by its sum over the edges into the same node."""
+    alpha = torch.empty_like(score)
+    run("mimogc_softmax", graph._struct, sizes(score, score.size(1), 1), score.data_ptr(), alpha.data_ptr())
+    return alpha
+
+
+def softmax_grad(alpha: Tensor, g: Tensor, graph: Graph) -> Tensor:
+    """Gradient of `softmax` to the scores, from what it gave."""
+    grad = torch.empty_like(alpha)
+    places = alpha.data_ptr(), g.data_ptr(), grad.data_ptr()
+    run("mimogc_softmax_grad", graph._struct, sizes(alpha, alpha.size(1), 1), *places)
+    return grad

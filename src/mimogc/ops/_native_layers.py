@@ -21,6 +21,19 @@ class Weights(NamedTuple):
     bias: Tensor | None  # [C]
 
 
+class Typed(NamedTuple):
+    """What a layer with edge types has beside its `Weights`."""
+
+    kinds: Tensor  # [E] int64
+    types: int
+    received: Tensor  # [num_dst, types·K]: Σ α over the edges of each type into a node, or the gradient to it
+
+
+def _weights(own: Weights, typed: Typed | None) -> Any:
+    more = () if typed is None else (typed.kinds.data_ptr(), typed.types, typed.received.data_ptr())
+    return for_one_call(*map(pointer, own), *more)
+
+
 def multiplies(weight: Tensor) -> bool:
     """Whether `layer` and `layer_grad` take x and weight, and not h."""
     small = weight.numel() * weight.element_size() <= _thresholds.LARGEST_WEIGHT
@@ -28,12 +41,13 @@ def multiplies(weight: Tensor) -> bool:
 
 
 def layer(
-    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool
+    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool, typed: Typed | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The paper's layer from x [num_src, F], or from h = x weightᵀ: out [num_dst, C], h, and the scores st.
 
     h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
-    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph.
+    it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph;
+    `typed.received` is written.
     """
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     num_src = links.num_src
@@ -42,7 +56,7 @@ def layer(
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
-    run("mimogc_layer", links, of, for_one_call(*map(pointer, own)), *places)
+    run("mimogc_layer", links, of, _weights(own, typed), *places)
     return out, h, st, derivative
 
 
@@ -62,7 +76,6 @@ def _room(
     x: Tensor | None,
     h: Tensor | None,
     own: Weights,
-    links: Any,
     needs: tuple[bool, ...],
     large: Callable[[Tensor], Tensor] = lambda fresh: fresh,
 ) -> LayerGradients:
@@ -76,7 +89,7 @@ def _room(
         weight=torch.empty_like(own.weight) if x is not None and needs_weight else None,
         att=torch.empty_like(own.att),
         offset=new(heads) if needs_offset else None,
-        edge=large(new((links.num_edges, heads))) if needs_edge else None,
+        edge=large(torch.empty_like(own.edge)) if needs_edge and own.edge is not None else None,
         bias=new(width // heads) if needs_bias else None,
     )
 
@@ -91,13 +104,14 @@ def layer_grad(
     g: Tensor,
     links: Any,
     needs: tuple[bool, ...],
+    typed: Typed | None = None,
 ) -> LayerGradients:
     """The gradients of `layer` from g [num_dst, C]; `needs` says which to x and to the `Weights` are asked for."""
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     keeps_h = x is None or links.num_edges > _thresholds.MANY_EDGES * links.num_src
-    grads = _room(x, h if keeps_h else None, own, links, needs)
+    grads = _room(x, h if keeps_h else None, own, needs)
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
+    weights, gradients = _weights(own, typed), for_one_call(*map(pointer, grads))
     places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads
@@ -127,7 +141,7 @@ def narrow_layer_grad(
 ) -> LayerGradients:
     """The gradients of `narrow_layer`; that to h is None."""
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
-    grads = _room(x, None, own, links, needs, on_huge_pages)
+    grads = _room(x, None, own, needs, on_huge_pages)
     of = sizes(x, heads, width // heads, features=features, slope=slope)
     weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
     places = x.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()

@@ -20,6 +20,15 @@ void add_score_totals(const MimogcGraph& graph, int64_t K, const T* grad_edge, T
     }
 }
 
+// The gradient to what each type adds to the scores, of which there are as many terms as edges.
+template <class T>
+void add_type_totals(int64_t E, int64_t K, const MimogcWeights& given, const T* grad_edge, T* grad_types) {
+    std::vector<double> total(given.types * K, 0.0);
+    for (int64_t e = 0; e < E; e++)
+        for (int64_t k = 0; k < K; k++) total[given.kinds[e] * K + k] += grad_edge[e * K + k];
+    std::copy(total.begin(), total.end(), grad_types);
+}
+
 // In a product sixteen multiply-adds take as long as one with a gathered row.
 int64_t work(const MimogcGraph& graph, int64_t F, int64_t width) {
     return (graph.num_edges + graph.num_src * (1 + F / 16)) * width;
@@ -31,7 +40,7 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
     const T *weight = as<T>(given.weight), *att = as<T>(given.att), *offset = as<T>(given.offset);
     const int64_t num_src = graph.num_src, K = sizes.K, F = sizes.F, width = K * sizes.C, M = 2 * K;
     const int64_t panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
-    const Scores<T> scores(st, st + K, as<T>(given.edge), M);
+    const Scores<T> scores(st, K, given);
     const T slope = T(sizes.slope);
     Team team(threads_for(work(graph, x ? F : 0, width), sizes.threads));
     const Room<T> packed(panels * panel);
@@ -53,7 +62,8 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
 template <class T>
 void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeights& given, const T* x, const T* h,
                 const T* st, const T* derivative, const T* g, const MimogcGradients& gradients) {
-    T *grad_x = as<T>(gradients.x), *grad_h = as<T>(gradients.h), *grad_edge = as<T>(gradients.edge);
+    T *grad_x = as<T>(gradients.x), *grad_h = as<T>(gradients.h);
+    T* grad_edge = given.kinds ? nullptr : as<T>(gradients.edge);
     T *grad_weight = as<T>(gradients.weight), *grad_offset = as<T>(gradients.offset),
       *grad_bias = as<T>(gradients.bias);
     const T *weight = as<T>(given.weight), *att = as<T>(given.att), slope = T(sizes.slope);
@@ -61,7 +71,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
     const int64_t K = sizes.K, C = sizes.C, F = sizes.F, width = K * C, M = 2 * K;
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_weight ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
-    const Scores<T> scores(st, st + K, as<T>(given.edge), M);
+    const Scores<T> scores(st, K, given);
     Team team(threads_for(2 * work(graph, x ? F : 0, width), sizes.threads));
     const int threads = team.threads;
     // Without grad_h its rows are made block by block, of α in the order by source, where they are needed.
@@ -111,6 +121,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
         add_totals<T>(totals, F, width, grad_weight, as<T>(gradients.att));
     });
     add_small_totals<T>(totals, K, C, grad_offset, grad_bias);
+    if (given.kinds && gradients.edge) add_type_totals<T>(E, K, given, grad_edge, as<T>(gradients.edge));
 }
 
 }  // namespace

@@ -49,13 +49,29 @@ typedef struct {
     int64_t stride;
 } MimogcScores;
 
+// What scores of pairs are made of.
+typedef struct {
+    const void* source;    // [num_src, K, C]
+    const void* target;    // [num_dst, K, C]
+    const void* att;       // [K, C]
+    const void* table;     // [types, K, C], of which an edge adds the row of its type, or null
+    const int64_t* kinds;  // [num_edges] the types of the edges, where there is a table
+    int64_t types;
+} MimogcPairs;
+
 // What is learnt of the paper's layer, and the score terms of the edges.
 typedef struct {
     const void* weight;  // [K·C, F]
     const void* att;     // [2K, K·C]: for the scores of the targets, then of the sources
     const void* offset;  // [K] or null, added to the scores
-    const void* edge;    // [num_edges, K] or null
+    const void* edge;    // [num_edges, K] or null; with `kinds` [types, K], and so is the gradient to it
     const void* bias;    // [C] or null
+    // What mimogc_layer alone knows: the types of edges. It writes to `received` the sum of α over the edges of each
+    // type into each node, which their messages, the caller's, need; mimogc_layer_grad reads the gradient to that from
+    // it.
+    const int64_t* kinds;  // [num_edges] the type of each edge, or null
+    int64_t types;
+    void* received;  // [num_dst, types, K]
 } MimogcWeights;
 
 // Where the gradients of a layer go; all but that to att may be null.
@@ -68,6 +84,18 @@ typedef struct {
     void* edge;
     void* bias;
 } MimogcGradients;
+
+// What comes between a layer and the next: out = given + gain · branch, and top = the larger of `best` and out. Row i
+// of the branch belongs to row parent[i] of `given` and `best`, or to row i.
+typedef struct {
+    int64_t rows;    // of the branch, each of C numbers
+    int64_t before;  // of `given` and `best`
+    double gain;
+    const int32_t* parent;  // [rows] or null
+    const void* given;      // [before, C]; null: out is the branch
+    const void* best;       // [before, C]; null: no maximum is taken
+    void* chosen;           // [rows, C] bytes: whether out is at least as large as `best`, where there is one
+} MimogcJoin;
 
 // What is returned where there is not enough memory, or 0.
 static const int64_t MIMOGC_NO_MEMORY = -9223372036854775807;
@@ -117,15 +145,13 @@ int64_t mimogc_tanh_sum(const MimogcGraph* graph, const MimogcSizes* sizes, cons
 int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcScores* scores,
                              const void* h, const void* g, void* grad_s, void* grad_t, void* grad_h, void* grad_edge);
 
-// out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i))[c] for every edge e: j → i; source [num_src, K, C],
-// target [num_dst, K, C], att [K, C].
-int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source, const void* target,
-                           const void* att, void* out);
+// out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i) + table_k(kind of e))[c] for every edge e: j → i.
+int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs, void* out);
 
-// Its gradients from g [num_edges, K].
-int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* source,
-                                const void* target, const void* att, const void* g, void* grad_source,
-                                void* grad_target, void* grad_att);
+// Its gradients from g [num_edges, K]; that to the table may be null, and those to source and target one array that
+// gets their sum.
+int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs,
+                                const void* g, void* grad_source, void* grad_target, void* grad_att, void* grad_table);
 
 // The paper's layer from num_src rows to num_dst. Where x [num_src, F] is not null, h [num_src, K·C] = x weightᵀ is
 // computed, with F and K·C at least 32; else it is given. Then st [num_src, 2K], the scores of the targets with the
@@ -148,5 +174,22 @@ int64_t mimogc_narrow_layer(const MimogcGraph* graph, const MimogcSizes* sizes, 
 int64_t mimogc_narrow_layer_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
                                  const void* x, const void* st, const void* derivative, const void* g,
                                  const MimogcGradients* gradients);
+
+// α = softmax of the scores [num_edges, K] over the edges into each node.
+int64_t mimogc_softmax(const MimogcGraph* graph, const MimogcSizes* sizes, const void* scores, void* alpha);
+
+// The gradient to the scores from α and g, both [num_edges, K].
+int64_t mimogc_softmax_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const void* alpha, const void* g,
+                            void* grad);
+
+// The branch is y [rows, C], or where derivative [rows, C] is not null GELU of it, and derivative the slope of GELU.
+// out may be y; top [rows, C] is written where there is a `best`.
+int64_t mimogc_join(const MimogcSizes* sizes, const MimogcJoin* join, const void* y, void* derivative, void* out,
+                    void* top);
+
+// Its gradients from those to out and to top, of which one may be null: to y, and to `given` and `best` where these
+// are.
+int64_t mimogc_join_grad(const MimogcSizes* sizes, const MimogcJoin* join, const void* derivative, const void* g_out,
+                         const void* g_top, void* grad_y, void* grad_given, void* grad_best);
 
 #pragma GCC visibility pop

@@ -22,17 +22,30 @@ template <class T>
 struct Scores {
     const T *s, *t, *edge;
     int64_t stride;
+    const int64_t* kinds = nullptr;  // of the edges, where `received` is summed or read
+    int64_t types = 0;
+    T* received = nullptr;  // [num_dst, types, K]
 
+    // The scores of a whole layer, with st [num_src, 2K].
+    Scores(const T* st, int64_t K, const MimogcWeights& given)
+        : s(st),
+          t(st + K),
+          edge(as<T>(given.edge)),
+          stride(2 * K),
+          kinds(given.kinds),
+          types(given.types),
+          received(as<T>(given.received)) {}
     Scores(const T* s, const T* t, const T* edge, int64_t stride) : s(s), t(t), edge(edge), stride(stride) {}
     explicit Scores(const MimogcScores& given)
         : Scores(as<T>(given.s), as<T>(given.t), as<T>(given.edge), given.stride) {}
 };
 
 // a[e, k] = tanh(own[k] + other[e, k] + edge[e, k]) for the edges of one row; `slot` says where `edge` of an edge is,
-// `parent` which row of `other` a neighbour has. `a` has room for whole vectors.
+// `parent` which row of `other` a neighbour has. Where there are `kinds`, `edge` has a row for each of these. `a` has
+// room for whole vectors.
 template <class T>
 inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, const T* own, const T* other,
-                       int64_t stride, const T* edge, const int32_t* slot, T* a) {
+                       int64_t stride, const T* edge, const int32_t* slot, T* a, const int64_t* kinds = nullptr) {
     if (K == 4) {
         for (int64_t e = 0; e < nb.count; e++) {
             const T* score = other + row_of(parent, nb.index[e]) * stride;
@@ -46,7 +59,8 @@ inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, c
     }
     if (edge) {
         for (int64_t e = 0; e < nb.count; e++) {
-            const T* score = edge + (slot ? int64_t(slot[e]) : e) * K;
+            const int64_t place = slot ? int64_t(slot[e]) : e;
+            const T* score = edge + (kinds ? kinds[place] : place) * K;
             for (int64_t k = 0; k < K; k++) a[e * K + k] += score[k];
         }
     }
@@ -67,8 +81,15 @@ void share_tanh_sum(Team& team, const MimogcGraph& graph, const MimogcSizes& siz
         scratch.resize(whole_vectors<T>(nb.count * K));
         T* a = scratch.data();
         const T* own = scores.s + row_of(graph.parent, first + i) * scores.stride;
-        const T* edge = scores.edge ? scores.edge + ptr[i] * K : nullptr;
-        fill_alpha<T>(nb, nullptr, K, own, scores.t, scores.stride, edge, nullptr, a);
+        const T* edge = scores.edge && !scores.kinds ? scores.edge + ptr[i] * K : scores.edge;
+        fill_alpha<T>(nb, nullptr, K, own, scores.t, scores.stride, edge, nullptr, a,
+                      scores.kinds ? scores.kinds + ptr[i] : nullptr);
+        if (scores.kinds) {
+            T* received = scores.received + (first + i) * scores.types * K;
+            std::fill_n(received, scores.types * K, T(0));
+            for (int64_t e = 0; e < nb.count; e++)
+                for (int64_t k = 0; k < K; k++) received[scores.kinds[ptr[i] + e] * K + k] += a[e * K + k];
+        }
         if (summed) {
             T* target = out + (first + i) * C;
             sum_heads<T>(nb, K, C, a, h, target);
@@ -92,9 +113,14 @@ Neighbours source_grad(int64_t j, const MimogcGraph& graph, const MimogcSizes& s
     const int64_t n = whole_vectors<T>(nb.count * K);
     scratch.resize(2 * n);
     T *a = scratch.data(), *d = a + n;
-    fill_alpha<T>(nb, graph.parent, K, scores.t + j * scores.stride, scores.s, scores.stride, scores.edge, slot, a);
+    fill_alpha<T>(nb, graph.parent, K, scores.t + j * scores.stride, scores.s, scores.stride, scores.edge, slot, a,
+                  scores.kinds);
     if (grad_h) sum_to_heads(nb, K, C, a, g, grad_h);  // this first: it fetches the rows of g ahead
     for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
+    for (int64_t e = 0; scores.kinds && e < nb.count; e++) {
+        const T* back = scores.received + (nb.index[e] * scores.types + scores.kinds[slot[e]]) * K;
+        for (int64_t k = 0; k < K; k++) d[e * K + k] += back[k];
+    }
     for (int64_t k = 0; k < K; k++) total[k] = 0;
     for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
     for (int64_t e = 0; e < nb.count; e++) {

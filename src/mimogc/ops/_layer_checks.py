@@ -1,0 +1,70 @@
+"""Whether x and the weights of several layers fit each other, at a glance and with words."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from mimogc.graph import Graph
+from mimogc.ops._backends import plain
+from mimogc.ops._checks import Expected, matched
+from mimogc.ops._native_layers import Weights
+
+
+def fit(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> bool:
+    """Whether x and all weights are what the kernels take, at a glance; `check` says what is not."""
+    shape, dtype, dense = x.shape, x.dtype, x.layout
+    if (
+        dense is not torch.strided
+        or len(shape) != 2
+        or not graph.rowptr.is_cpu
+        or (rows is None and shape[0] != sources_of(graph))
+    ):
+        return False
+    features = shape[1]
+    try:
+        for weight, att, offset, edge, bias in weights:
+            if not plain(weight, att, offset, edge, bias):
+                return False
+            twice, width = att.shape
+            heads = twice // 2
+            channels = width // heads
+            wanted = (
+                (weight, (width, features)),
+                (att, (2 * heads, heads * channels)),
+                (offset, (heads,)),
+                (bias, (channels,)),
+                (edge, (graph.num_edges, heads)),
+            )
+            for value, size in wanted:
+                if value is not None and (
+                    value.shape != size or value.dtype is not dtype or value.layout is not dense or not value.is_cpu
+                ):
+                    return False
+            features = channels
+    except (AttributeError, ValueError, ZeroDivisionError):
+        return False
+    return True
+
+
+def sources_of(graph: Graph) -> int:
+    """The rows of x: the nodes, or those of a part of a graph with those of its halo behind them."""
+    return graph.num_src if graph.is_partitioned else graph.num_nodes
+
+
+def check(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None) -> None:
+    """Refuse weights that are not those of layers one after another, beginning with x."""
+    shape: tuple[int | str, ...] = (sources_of(graph) if rows is None else "rows", "F")
+    sizes: dict[str, int] = {}
+    for weight, att, offset, edge, bias in weights:
+        twice, width = att.shape if isinstance(att, Tensor) and att.dim() == 2 else (0, 0)
+        heads = twice // 2
+        known = heads > 0 and twice == 2 * heads and width % heads == 0
+        expected: list[Expected] = [("x", x, shape), ("weight", weight, ("K·C", "F")), ("att", att, ("2K", "K·C"))]
+        if known:
+            sizes |= {"K": heads, "C": width // heads}
+            expected += ("offset", offset, ("K",)), ("edge", edge, (graph.num_edges, "K")), ("bias", bias, ("C",))
+        matched(graph, *expected, **sizes)
+        if not known:
+            raise ValueError(f"att: expected shape [2K, K·C] with K·C = {width}, got {list(att.shape)}")
+        shape, sizes = ("rows", "given"), {"F": width // heads}

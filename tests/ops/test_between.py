@@ -1,0 +1,130 @@
+"""What comes between layers, the softmax over neighbours, layers on typed edges: the kernels against plain torch."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from graphs import random_edges
+from mimogc import Graph
+from mimogc.ops import activate, edge_softmax, pair_scores, typed_lmgc, typed_pair_scores, use_reference
+
+NODES, TYPES = 30, 3
+DTYPES = [torch.float32, torch.float64]
+
+
+def _compare(compute, inputs, dtype):
+    """Values, gradients and second gradients of `compute(*inputs)` with the kernels and in plain torch."""
+
+    def derivatives():
+        outs = [value for value in compute() if value is not None]
+        signs = [torch.arange(1, value.numel() + 1, dtype=dtype).view_as(value).sin() for value in outs]
+        loss = sum((value.square() * sign).sum() for value, sign in zip(outs, signs, strict=True))
+        plain = torch.autograd.grad(loss, inputs, retain_graph=True)
+        first = torch.autograd.grad(loss, inputs, create_graph=True)
+        return [*outs, *plain, *first, *torch.autograd.grad(sum(grad.square().sum() for grad in first), inputs)]
+
+    found = derivatives()
+    with use_reference():
+        wanted = derivatives()
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-10
+    for one, other in zip(found, wanted, strict=True):
+        scale = other.abs().max().clamp(min=1)
+        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [1, 7, 46])
+@pytest.mark.parametrize("joined", ["", "given", "best", "given best"])
+def test_activate(dtype, channels, joined):
+    torch.manual_seed(0)
+    y, given, best = (torch.randn(NODES, channels, dtype=dtype, requires_grad=True) for _ in range(3))
+    options = {name: value for name, value in (("given", given), ("best", best)) if name in joined}
+    _compare(lambda: activate(y, gain=0.3, **options), [y, *options.values()], dtype)
+
+
+def test_activate_is_what_it_says():
+    torch.manual_seed(0)
+    y, given, best = (torch.randn(NODES, 5) for _ in range(3))
+    out, top = activate(y, given, 0.5, best)
+    torch.testing.assert_close(out, given + 0.5 * F.gelu(y))
+    torch.testing.assert_close(top, torch.maximum(best, out), rtol=0, atol=0)
+    assert activate(y)[1] is None
+    with pytest.raises(
+        ValueError, match=r"best: expected torch.float32 \[30, 5\] on cpu like y, got torch.float32 \[5\]"
+    ):
+        activate(y, best=torch.zeros(5))
+
+
+def test_one_output_alone_has_gradients():
+    y, best = torch.randn(NODES, 5, requires_grad=True), torch.randn(NODES, 5)
+    for number in (0, 1):
+        found = torch.autograd.grad(activate(y, best=best)[number].sum(), y)[0]
+        with use_reference():
+            wanted = torch.autograd.grad(activate(y, best=best)[number].sum(), y)[0]
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_stays():
+    nan = torch.full((1, 3), torch.nan)
+    one = torch.ones(1, 3)
+    assert activate(nan, best=one)[1].isnan().all()
+    assert activate(one, best=nan)[1].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [1, 3, 4, 6])
+def test_softmax(dtype, heads):
+    torch.manual_seed(0)
+    graph = Graph.from_edge_index(random_edges(NODES, 90), NODES)  # some nodes have no edges
+    score = (30 * torch.randn(graph.num_edges, heads, dtype=dtype)).requires_grad_()
+    _compare(lambda: [edge_softmax(score, graph)], [score], dtype)
+
+
+def _typed(dtype, heads, channels, features=40):
+    torch.manual_seed(0)
+    graph = Graph.from_edge_index(random_edges(NODES, 90), NODES, add_self_loops=True)
+    kinds = torch.randint(0, TYPES, (graph.num_edges,))
+
+    def random(*shape):
+        return (0.3 * torch.randn(shape, dtype=dtype)).requires_grad_()
+
+    return graph, kinds, random, (random(heads * channels, features), random(2 * heads, heads * channels))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("channels", [5, 46])
+def test_layer_with_types(dtype, heads, channels):
+    graph, kinds, random, (weight, att) = _typed(dtype, heads, channels)
+    x, scores, messages = random(NODES, 40), random(TYPES, heads), random(TYPES * heads, channels)
+    bias, offset = random(channels), random(heads)
+    inputs = [x, weight, att, scores, messages, bias, offset]
+    _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)], inputs, dtype)
+    _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages)], inputs[:5], dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [1, 4, 6])
+@pytest.mark.parametrize("channels", [3, 16, 46])
+def test_pair_scores_with_types(dtype, heads, channels):
+    graph, kinds, random, _ = _typed(dtype, heads, channels)
+    source, target = random(NODES, heads, channels), random(NODES, heads, channels)
+    att, table = random(heads, channels), random(TYPES, heads, channels)
+    inputs = [source, target, att, table]
+    _compare(lambda: [typed_pair_scores(source, target, att, graph, kinds, table)], inputs, dtype)
+    inputs = [source, att, table]  # of both ends, and of one of them
+    _compare(lambda: [typed_pair_scores(source, source, att, graph, kinds, table)], inputs, dtype)
+    _compare(lambda: [typed_pair_scores(source, source.detach(), att, graph, kinds, table)], inputs, dtype)
+    _compare(lambda: [pair_scores(source, source, att, graph)], inputs[:2], dtype)
+
+
+def test_kinds_are_checked():
+    graph, kinds, random, (weight, att) = _typed(torch.float32, 4, 5)
+    x, scores, messages = random(NODES, 40), random(TYPES, 4), random(TYPES * 4, 5)
+    with pytest.raises(ValueError, match=r"kinds: expected int64 \["):
+        typed_lmgc(x, weight, att, graph, kinds[1:], scores, messages)
+    with pytest.raises(IndexError):
+        typed_lmgc(x, weight, att, graph, kinds + 1, scores, messages)
+    h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
+    with pytest.raises(IndexError, match="kinds: expected types 0 to 2, got 3"):
+        typed_pair_scores(h, h, random(4, 5), graph, kinds + 1, table)
