@@ -428,9 +428,11 @@ def test_gelu_of_the_kernels():
     exact = bias.detach().double().requires_grad_()
     wanted = torch.nn.functional.gelu(exact)
     (wanted_slope,) = torch.autograd.grad(wanted.sum(), exact)
-    torch.testing.assert_close(found.double(), wanted, rtol=2e-7, atol=5e-7, equal_nan=True)
+    # Elsewhere it is torch's GELU, which on some processors has a digit less.
+    error = 5e-7 if backend(torch.get_default_device()) == "native" else 2e-6
+    torch.testing.assert_close(found.double(), wanted, rtol=2e-7, atol=error, equal_nan=True)
     finite = exact.isfinite()
-    torch.testing.assert_close(slope.double()[finite], wanted_slope[finite], rtol=0, atol=5e-7)
+    torch.testing.assert_close(slope.double()[finite], wanted_slope[finite], rtol=0, atol=error)
 
 
 @pytest.mark.kernels
