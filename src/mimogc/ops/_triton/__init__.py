@@ -100,7 +100,7 @@ def pair_scores(source: Tensor, target: Tensor, att: Tensor, slope: float, graph
         *(*_counts(order), heads, channels, size, slope),
     )
     constants = {"ACC": _launch.constant_type(att.dtype), "EDGE": edge is not None}
-    blocks = _launch.row_blocks(_launch.channel_block(channels))
+    blocks = _launch.score_blocks(channels, edge is not None)
     _launch.launch(_scores.score_pairs, order.items, (), arguments, **constants, **blocks)
     return out
 

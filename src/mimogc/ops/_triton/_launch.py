@@ -125,6 +125,11 @@ def gather_blocks(channels: int, tanh: bool) -> dict[str, int]:
     return blocks | {"BE": blocks["BE"] // 2} if tanh and channels == CHANNELS[-1] else blocks
 
 
+def score_blocks(channels: int, edge: bool) -> dict[str, int]:
+    """Blocks of `score_pairs`; with features of the edges the small one: for the large one ptxas spills (sm_80)."""
+    return row_blocks(CHANNELS[0] if edge else channel_block(channels))
+
+
 def launch(kernel: Any, items: int, grid: tuple[int, ...], arguments: tuple[Any, ...], **blocks: Any) -> None:
     """Run the kernel over blocks of items, and over the rest of the grid."""
     sizes = {name: size for name, size in blocks.items() if name in ("BR", "BE", "BK", "BC")}
@@ -165,8 +170,8 @@ def variants() -> Iterator[Variant]:
                     if tanh and heads > 1:
                         yield Variant(_sums.spread_sum, dtype, {"TANH": True, "SAMPLE": False, **blocks})
             yield Variant(_sums.sample_pairs, dtype, row_blocks(size))
-            for edge in (False, True):
-                yield Variant(_scores.score_pairs, dtype, {"ACC": acc, "EDGE": edge, **row_blocks(size)})
+            yield Variant(_scores.score_pairs, dtype, {"ACC": acc, "EDGE": False, **score_blocks(size, False)})
+        yield Variant(_scores.score_pairs, dtype, {"ACC": acc, "EDGE": True, **score_blocks(CHANNELS[0], True)})
         for slot in (False, True):
             yield Variant(_sums.flat_sum, dtype, {"SLOT": slot, **row_blocks(COLUMNS)})
             for edge in (False, True):
