@@ -89,7 +89,8 @@ def training(method: str, edges: Tensor, bounds: Tensor, batch_norm: bool = Fals
         model.load_state_dict(start)
         if method == "lmgc":
             calibrate(model, x[rows], graph)
-        optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+        # The biases in front of a batch norm have no gradient but rounding, which Adam divides by its eps.
+        optimiser = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-5 if batch_norm else 1e-8)
         losses = []
         for _ in range(10):
             optimiser.zero_grad()
