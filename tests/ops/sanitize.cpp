@@ -294,10 +294,15 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
                                             grad_a.data(), typed ? grad_table.data() : nullptr));
     }
     MimogcWeights typed = weights;
+    const auto type_scores = random_values<T>(types * K);
+    typed.edge = type_scores.data();  // one row for each type, in the place of one for each edge
     typed.kinds = kinds.data(), typed.types = types, typed.received = received.data();
+    std::vector<T> grad_types(types * K);
+    MimogcGradients of_types = gradients;
+    of_types.edge = grad_types.data();
     expect_done(mimogc_layer(&graph, &sizes, &typed, nullptr, given.data(), scores.data(), out.data(), nullptr));
     expect_done(
-        mimogc_layer_grad(&graph, &sizes, &typed, nullptr, h.data(), scores.data(), nullptr, g.data(), &gradients));
+        mimogc_layer_grad(&graph, &sizes, &typed, nullptr, h.data(), scores.data(), nullptr, g.data(), &of_types));
     std::vector<T> weighted(E * K);
     expect_done(mimogc_softmax(&graph, &sizes, pairs.data(), weighted.data()));
     expect_done(mimogc_softmax_grad(&graph, &sizes, weighted.data(), pairs.data(), weighted.data()));
