@@ -128,3 +128,17 @@ def test_kinds_are_checked():
     h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
     with pytest.raises(IndexError, match="kinds: expected types 0 to 2, got 3"):
         typed_pair_scores(h, h, random(4, 5), graph, kinds + 1, table)
+
+
+def test_types_that_changed_before_backward_are_refused():
+    graph, kinds, random, (weight, att) = _typed(torch.float32, 4, 5)
+    x, h = random(NODES, 40), random(NODES, 4, 5)
+    scores, messages, table = random(TYPES, 4), random(TYPES * 4, 5), random(TYPES, 4, 5)
+    for out in (
+        typed_lmgc(x, weight, att, graph, kinds, scores, messages),
+        typed_pair_scores(h, h, random(4, 5), graph, kinds, table),
+    ):
+        kinds.add_(1_000_000)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+        kinds.sub_(1_000_000)

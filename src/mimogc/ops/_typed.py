@@ -157,15 +157,15 @@ class TypedLayer(Function):
         typed = Typed(kinds, types, x.new_empty((graph.num_dst, messages.size(0))))
         given, h = (x.contiguous(), None) if _native_layers.multiplies(weight) else (None, F.linear(x, weight))
         out, h, st, _ = _native_layers.layer(given, h, own, slope, graph._struct, False, typed)
-        save(ctx, x, weight, att, scores, messages, bias, offset, h, st, typed.received)
-        ctx.graph, ctx.kinds, ctx.slope = graph, kinds, slope
+        save(ctx, x, weight, att, scores, messages, bias, offset, h, st, typed.received, kinds)
+        ctx.graph, ctx.slope = graph, slope
         return out.addmm_(typed.received, messages)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        *given, h, st, received = saved(ctx)
+        *given, h, st, received, kinds = saved(ctx)  # types that were changed since would reach beyond the table
         x, weight, att, scores, messages, bias, offset = given
-        graph, kinds = ctx.graph, ctx.kinds
+        graph = ctx.graph
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_layer_by_parts, tuple(given), g, graph, kinds, ctx.slope), None, None, None
         g = g.contiguous()
@@ -196,19 +196,18 @@ class TypedPairScores(Function):
     def forward(
         ctx: Any, source: Tensor, target: Tensor, att: Tensor, table: Tensor, graph: Graph, kinds: Tensor, slope: float
     ) -> Tensor:
-        save(ctx, source, target, att, table)
         kinds = kinds.contiguous()
-        ctx.graph, ctx.kinds, ctx.slope, ctx.same = graph, kinds, slope, source is target
+        save(ctx, source, target, att, table, kinds)
+        ctx.graph, ctx.slope, ctx.same = graph, slope, source is target
         source, target, att, table = contiguous(source, target, att, table)
         return _native.typed_pair_scores(source, target, att, slope, graph, table, kinds)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        given = saved(ctx)
-        rest = ctx.graph, ctx.kinds, ctx.slope
+        *given, kinds = saved(ctx)
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
-            return *recomputed(_pairs_by_parts, tuple(given), g, *rest), None, None, None
+            return *recomputed(_pairs_by_parts, tuple(given), g, ctx.graph, kinds, ctx.slope), None, None, None
         source, target, att, table, g = contiguous(*given, g)
-        given = source, target, att, ctx.slope, g, ctx.graph, table, ctx.kinds
-        found = _native.typed_pair_scores_grad(*given, same=ctx.same)
+        of = source, target, att, ctx.slope, g, ctx.graph, table, kinds
+        found = _native.typed_pair_scores_grad(*of, same=ctx.same)
         return *found, None, None, None
