@@ -110,7 +110,7 @@ with group(timeout=3):
     try:
         on_rank_0(fail)
     except (LostRankError, ValueError) as error:
-        print(f"{dist.get_rank()}: {type(error).__name__} {error}", flush=True)
+        print(f"{dist.get_rank()}: {type(error).__name__} {error}\\n", end="", flush=True)  # in one piece
 """
 
 

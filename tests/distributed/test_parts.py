@@ -96,7 +96,7 @@ with group():
     try:
         load_part(sys.argv[1 + rank])
     except PartError as error:
-        print(f"rank {rank}: {error}", flush=True)
+        print(f"rank {rank}: {error}\\n", end="", flush=True)  # in one piece
 """
 
 
@@ -217,7 +217,7 @@ with group():
         try:
             graph.gathered(x)
         except ValueError as error:
-            print(f"rank {rank}: {error}", flush=True)
+            print(f"rank {rank}: {error}\\n", end="", flush=True)  # in one piece
 """
 
 
