@@ -1,0 +1,84 @@
+"""Keeps runs as text that can be committed: adds those of stores to an SQL file, and makes a store of such a file.
+
+    python benchmarks/keep.py docs/results/runs.sql results/runs.db --study zinc12k   # add these runs to the text
+    python benchmarks/keep.py docs/results/runs.sql                                   # say what is in the text
+    sqlite3 results/kept.db < docs/results/runs.sql                                   # a store again
+
+A run that is in the text already stays as it is. Curves take most of the room; --no-curves leaves them out.
+"""
+
+import argparse
+import collections
+import os
+import sqlite3
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from mimogc.runs.store import Store, StoreError
+
+HEAD = "-- Runs behind the tables that say so: sqlite3 results/kept.db < {}\n"
+
+
+def kept(text: Path, folder: Path) -> Path:
+    """A store of what the text has."""
+    path = folder / "kept.db"
+    if text.exists():
+        with sqlite3.connect(path) as db:
+            db.executescript(text.read_text())
+        db.close()
+    return path
+
+
+def add(store: Path, new: Path, studies: list[str], curves: bool) -> int:
+    """Copy the runs of `new` that `store` does not have; how many there were."""
+    with Store(new) as source, Store(store, write=True) as target:
+        have = {record.run.id for record in target.records()}
+        wanted = [record for record in source.records() if not studies or record.run.study in studies]
+        found = [record for record in wanted if record.run.id not in have]
+        target.add(r if curves else replace(r, outcome=replace(r.outcome, curves={})) for r in found)
+        for study, reference in source.references().items():
+            if any(record.run.study == study for record in found):
+                target.remember(study, reference)
+    return len(found)
+
+
+def written(store: Path, text: Path) -> None:
+    """The store as SQL, in the order of the runs; the old text stays until the new one is whole."""
+    with sqlite3.connect(store) as db:
+        numbers = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        lines = list(db.iterdump())
+    db.close()
+    pragmas = [f"PRAGMA application_id = {numbers[0]};", f"PRAGMA user_version = {numbers[1]};"]
+    part = text.with_suffix(".part")
+    part.write_text(HEAD.format(text) + "\n".join(pragmas + lines) + "\n")
+    os.replace(part, text)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=Path, help="the SQL file")
+    parser.add_argument("stores", type=Path, nargs="*", help="stores whose runs are added")
+    parser.add_argument("--study", action="append", default=[], help="only this study's runs; may be given again")
+    parser.add_argument("--no-curves", action="store_true", help="leave the curves of added runs out")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        store = kept(asked.text, Path(folder))
+        try:
+            for new in asked.stores:
+                print(f"{new}: {add(store, new, asked.study, not asked.no_curves)} runs added")
+            if asked.stores:
+                written(store, asked.text)
+            with Store(store) as whole:
+                cells = collections.Counter(
+                    (r.run.study, r.run.dataset, r.run.method, r.run.variant) for r in whole.records()
+                )
+        except StoreError as error:
+            sys.exit(f"error: {error}")
+    for cell, number in cells.items():
+        print(*cell, number)
+
+
+if __name__ == "__main__":
+    main()
