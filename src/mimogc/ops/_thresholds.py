@@ -1,8 +1,9 @@
 """Where one way of computing gives way to another, each beside a measurement that speaks for it.
 
-`benchmarks/thresholds.py` measures both sides, `mimogc bench` the paths as a whole. The numbers beside them are those
-that it printed on a quiet machine with AVX-512; `LARGEST_WEIGHT`, `MANY_EDGES` and `ALIKE` are weakly determined, and were
-chosen on one with AVX2. One thread, float32, K = 4, random graphs; a ratio above 1 speaks for the special way.
+They were chosen by trials that were not kept, those of `ALIKE` beside it among them. The other numbers are what
+`benchmarks/thresholds.py` printed on a quiet machine with AVX-512, where `LARGEST_WEIGHT` and `MANY_EDGES` do not
+matter much. `mimogc bench` measures the paths as a whole. One thread, float32, K = 4, random graphs unless said
+otherwise; a ratio above 1 speaks for the special way.
 """
 
 # Gathering rows of x and multiplying by W afterwards (the narrow order) reads K·C/F times fewer bytes per edge than
