@@ -5,7 +5,7 @@
 
 Every test runs twice, with PyG's layers and with ours. One that fails with its own layers, too, says nothing about
 ours. The exit code is 0 if all others pass or are listed in `DOES_NOT_APPLY` with the reason. Not part of `make test`.
-With 2.8.0.post1: 641 pass and 660 do not apply, nearly all of them cases of GraphMaskExplainer.
+With 2.8.0.post1: 648 pass and 655 do not apply, nearly all of them cases of GraphMaskExplainer.
 """
 
 import argparse
@@ -47,7 +47,6 @@ DOES_NOT_APPLY = {
     "*test_gcn_conv_error": "GCNConv's options normalize and improved are no options of the preset",
     "*test_gcn_conv_flow": "the direction is fixed: flow other than source_to_target is refused",
     "*graphmask*": "GraphMaskExplainer reads the parameters lin_src and the like of PyG's own layers",
-    "*test_gat_conv_remove_and_add_self_loops*": "TorchScript",
     "*test_get_num_hops": "GCNConv's option normalize is no option of the preset",
 }
 
