@@ -25,12 +25,14 @@ def seconds(step: Callable[[], None]) -> float:
     return (time.perf_counter() - start) / count
 
 
-def ratio(name: str, usual: float, special: float, nodes: int, edges: int, channels: int, backward: bool) -> float:
+def ratio(
+    name: str, usual: float, special: float, nodes: int, edges: int, channels: int, backward: bool, features: int = 0
+) -> float:
     """The time of a layer with the threshold at `usual` over that with it at `special`."""
     torch.manual_seed(0)
     graph = Graph.from_edge_index(torch.randint(nodes, (2, nodes * edges)), nodes)
-    layer = LMGConv(channels, channels, add_self_loops=False)
-    x = torch.randn(nodes, channels, requires_grad=backward)
+    layer = LMGConv(features or channels, channels, add_self_loops=False)
+    x = torch.randn(nodes, features or channels, requires_grad=backward)
 
     def step() -> None:
         with torch.set_grad_enabled(backward):
@@ -56,17 +58,22 @@ def row(title: str, values: Iterable[tuple[str, float]]) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     never = 2.0**62
-    sizes = (2**14, 2**15, 2**16, 2**17, 2**18)  # 32 channels: h has 512 bytes per node
-    row(
-        "CACHE_BYTES, forward, 32 channels, 8 edges per node, wide / narrow by the size of h",
-        ((f"{n // 2048} MB", ratio("CACHE_BYTES", never, 0, n, 8, 32, False)) for n in sizes),
-    )
-    edges = (2, 4, 6, 12)
-    with changed(_thresholds, "NARROW_EDGES", 0):
+    sizes = (2**12, 2**13, 2**14, 2**15, 2**16, 2**17)  # 32 channels: h has 512 bytes per node
+    edges = (2, 3, 4, 6, 12)
+    for title, backward in (("forward", False), ("forward and backward", True)):
         row(
-            "NARROW_EDGES, forward, h of 128 MB, wide / narrow by the edges per node",
-            ((f"{e} edges", ratio("CACHE_BYTES", never, 0, 2**18, e, 32, False)) for e in edges),
+            f"CACHE_BYTES, {title}, 32 channels, 8 edges per node, wide / narrow by the size of h",
+            ((f"{n // 2048} MB", ratio("CACHE_BYTES", never, 0, n, 8, 32, backward)) for n in sizes),
         )
+        with changed(_thresholds, "NARROW_EDGES", 0):
+            row(
+                f"NARROW_EDGES, {title}, h of 64 MB, wide / narrow by the edges per node",
+                ((f"{e} edges", ratio("CACHE_BYTES", never, 0, 2**17, e, 32, backward)) for e in edges),
+            )
+    row(
+        "Narrow order, forward and backward, h of 64 MB, 64 channels, 8 edges per node, wide / narrow by the features",
+        ((f"{f} features", ratio("CACHE_BYTES", never, 0, 2**16, 8, 64, True, f)) for f in (32, 64, 128, 230)),
+    )
     widths = (32, 48, 64, 96, 128, 160, 192, 256)
     row(
         "LARGEST_WEIGHT, forward and backward, 740 nodes, 3 edges per node, torch's product / its own by W's bytes",

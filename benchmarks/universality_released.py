@@ -81,7 +81,7 @@ def rows(method: str) -> list[Row]:
                 getattr(part, "reset_parameters", lambda: None)()
         return layer
 
-    form, released = batched_form(method), forms.FORMS[method]
+    form, released = batched_form(method), forms.form(method)
     small: Callable[[int], Any] = functools.partial(after_draws, nodes=16)
     clipped = {"absolute": True, "limit": forms.LIMIT}
     return [

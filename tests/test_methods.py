@@ -27,8 +27,8 @@ from mimogc.runs.store import Store
 from mimogc.runs.study import Options, complete
 from mimogc.studies.figures import measure
 from mimogc.studies.heterophilic import STUDY
+from mimogc.studies.own_methods import selected_by_paper
 from mimogc.studies.zinc import ZINC, ZINC12K
-from mimogc.studies.zinc_models import TABLE_2
 
 
 class Silent:
@@ -153,7 +153,7 @@ class TestOnesOwn:
         for found in runs(STUDY, datasets=("squirrel",)):
             assert (dict(found.hparams)["lr"], dict(found.hparams)["dropout"]) == (0.01, 0.25)
         for found in runs(ZINC12K, variants=("basic",)):
-            assert (dict(found.hparams)["layers"], dict(found.hparams)["lr"]) == TABLE_2["lmgc"][0]
+            assert [dict(found.hparams)["layers"], dict(found.hparams)["lr"]] == selected_by_paper("zinc12k")["lmgc"][0]
         assert {found.method for found in runs(ZINC)} == {"mymodule:Mine", "gat"}
         with pytest.raises(UsageError, match=r"--methods: expected of gat.* with --variants bonds, got mymodule:Mine"):
             runs(ZINC12K, variants=("bonds",))
@@ -214,7 +214,11 @@ def test_a_tenth_method_is_added_in_one_place(
         """The mean over the neighbours."""
         return LMGConv(channels, channels, coefficients=GCN(), add_self_loops=add_self_loops, bias=bias)
 
-    monkeypatch.setitem(METHODS, "tenth", Method("tenth", "The tenth", layer, family="one graph"))
+    form = METHODS["gin"].batched
+    monkeypatch.setitem(METHODS, "tenth", Method("tenth", "The tenth", layer, family="one graph", batched=form))
+    table = studies.load("universality")
+    planned = table.runs(complete(table, Options(methods=("tenth", "gin"), quick=True)))
+    assert [batch[0].method for batch in table.batches(planned)] == ["gin", "tenth"]
     options = Options(methods=("tenth", "lmgc"), datasets=("texas",), quick=True, extras=(("epochs", 2),))
     driver.reproduce(studies.load("heterophilic"), options, tmp_path / "runs.db", Silent())
     write_report(tmp_path / "runs.db", tmp_path / "report")

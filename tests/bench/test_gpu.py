@@ -63,7 +63,8 @@ def test_results_are_verified_some_edges_at_a_time(monkeypatch):
 
 
 COUNTED = """
-from mimogc.bench import gpu, gpu_bytes
+from benchmarks import gpu_bytes
+from mimogc.bench import gpu
 operator = gpu_bytes.OPERATORS["propagate_tanh"]
 total = sum(gpu_bytes.kernel_bytes(operator, 3, backward)[:2].sum() for backward in (False, True))
 print(total, gpu.sums_bytes(3 * gpu_bytes.NODES, gpu_bytes.NODES, gpu_bytes.HEADS, gpu_bytes.CHANNELS))
@@ -73,7 +74,8 @@ print(total, gpu.sums_bytes(3 * gpu_bytes.NODES, gpu_bytes.NODES, gpu_bytes.HEAD
 def test_the_bytes_are_those_that_the_kernels_move():
     pytest.importorskip("triton")
     environment = os.environ | {"MIMOGC_BACKEND": "triton", "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, env=environment, timeout=300)
+    command, root = [sys.executable, "-c", COUNTED], Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, timeout=300)
     assert done.returncode == 0, done.stderr
     counted, written = map(float, done.stdout.split())
     assert counted == pytest.approx(written, rel=0.02)

@@ -1,5 +1,6 @@
 """What once crashed, or gave wrong numbers without a word: graphs that move, tensors without memory, patched parts."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -202,3 +203,40 @@ def test_a_lazy_layer_keeps_its_width():
         layer(x, edge_index)
         with pytest.raises(ValueError, match=r"x: expected shape \[N, 8\], got \[12, 5\]"):
             layer(x[:, :5], edge_index)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "gatv2", "fagcn", "gated", "sheaf", "free", "lmgc"])
+@pytest.mark.parametrize("kind", ["double", "meta", "int"])
+def test_every_replaced_parameter_is_named(name, kind):
+    x, edge_index = _case()
+    first = LMGConv(8, 4, coefficients=name)
+    first(x, edge_index)
+    for replaced, value in first.named_parameters():
+        layer = copy.deepcopy(first)
+        module, _, leaf = replaced.rpartition(".")
+        other = {"double": value.double, "meta": lambda value=value: value.to("meta"), "int": value.int}[kind]()
+        layer.get_submodule(module)._parameters[leaf] = torch.nn.Parameter(other.detach(), requires_grad=False)
+        if name == "gat" and kind == "int" and leaf.startswith("att"):
+            continue  # whole numbers times features are what they should be
+        if replaced == "lin.weight":
+            with pytest.raises((TypeError, ValueError), match=r"^x: expected|lin\.weight"):
+                layer(x, edge_index)
+            continue
+        with pytest.raises((TypeError, ValueError), match=f"^({replaced}|{leaf}): expected"):
+            layer(x, edge_index)
+
+
+def test_maps_of_edges_beside_the_kernel_have_numbers():
+    x, edge_index = _case()
+    layer = LMGConv(8, 4, edge_dim=2)
+    layer.coefficients.lin_edge.to("meta")
+    with pytest.raises(ValueError, match=r"coefficients.lin_edge.weight: expected numbers, got a tensor on .* meta"):
+        layer(x, edge_index, torch.randn(EDGES, 2))
+
+
+@pytest.mark.parametrize("name", ["gcn", "fagcn"])
+def test_weights_in_a_bipartite_graph_have_no_symmetric_normalisation(name):
+    x, edge_index = _case()
+    layer = LMGConv((8, 8), 4, coefficients=name, add_self_loops=False)
+    with pytest.raises(ValueError, match="graph: symmetric normalisation needs one set of nodes"):
+        layer((x, torch.randn(NODES + 1, 8)), edge_index, edge_weight=torch.ones(EDGES))

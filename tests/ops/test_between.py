@@ -118,6 +118,24 @@ def test_pair_scores_with_types(dtype, heads, channels):
     _compare(lambda: [pair_scores(source, source, att, graph)], inputs[:2], dtype)
 
 
+def test_no_edges_have_no_types():
+    _, kinds, random, (weight, att) = _typed(torch.float64, 4, 5)
+    graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), NODES)
+    x, scores, messages, bias = random(NODES, 40), random(TYPES, 4), random(TYPES * 4, 5), random(5)
+    torch.use_deterministic_algorithms(True)  # fills what nobody writes with NaN
+    try:
+        out = typed_lmgc(x, weight, att, graph, kinds[:0], scores, messages, 0.2, bias)
+        grads = torch.autograd.grad(out.sum(), [x, weight, att, scores, messages])
+        h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
+        pairs = typed_pair_scores(h, h, random(4, 5), graph, kinds[:0], table)
+        grads += torch.autograd.grad(pairs.sum(), [h, table])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(out, bias.expand(NODES, 5))
+    for grad in grads:
+        torch.testing.assert_close(grad, torch.zeros_like(grad))
+
+
 def test_kinds_are_checked():
     graph, kinds, random, (weight, att) = _typed(torch.float32, 4, 5)
     x, scores, messages = random(NODES, 40), random(TYPES, 4), random(TYPES * 4, 5)

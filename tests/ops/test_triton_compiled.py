@@ -8,7 +8,8 @@ import torch
 
 pytest.importorskip("triton")
 
-from mimogc.bench.gpu_kernels import TARGETS, described, usage
+from benchmarks.gpu_kernels import TARGETS, described, usage
+
 from mimogc.ops._triton._launch import TYPES, variants
 
 pytestmark = pytest.mark.kernels  # once, whatever the backend is

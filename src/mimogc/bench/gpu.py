@@ -137,7 +137,7 @@ def sums(workload: Workload, device: torch.device, bandwidth: float) -> dict[str
 
 
 def sums_bytes(edges: int, nodes: int, heads: int, channels: int) -> float:
-    """What the kernels of `propagate_tanh` read and write in both passes, as `mimogc.bench.gpu_bytes` counts it."""
+    """What the kernels of `propagate_tanh` read and write in both passes, as `benchmarks/gpu_bytes.py` counts it."""
     forward = edges * (heads * channels + heads + 1) + nodes * (channels + heads + 2)
     # The gradients of the scores are written, and read again for those of s.
     backward = edges * (channels + 4 * heads + 3) + nodes * (2 * heads * channels + 3 * heads + 5)

@@ -45,8 +45,8 @@ class DatasetInfo:
 
 
 def _entry(fields: dict[str, Any]) -> DatasetInfo:
-    known = [manifest()[file] for file in fields["files"]]
-    size = sum(k.bytes for k in known if k) if all(known) else None
+    files = [manifest()[file] for file in fields["files"]]
+    size = sum(k.bytes for k in files if k) if all(files) else None
     return DatasetInfo(**fields | {"files": tuple(fields["files"]), "bytes": size})
 
 

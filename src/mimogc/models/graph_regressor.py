@@ -13,7 +13,7 @@ from mimogc.methods import method as record_of
 from mimogc.models.gain import checked_gain
 from mimogc.models.laplacian_encoder import ENCODED, LaplacianEncoder
 from mimogc.models.typed_edges import BondConv, TypedGraph
-from mimogc.nn._inputs import has_hooks
+from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.stack import LMGCStack, stacked
 from mimogc.ops import activate

@@ -11,9 +11,10 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_parameters, has_hooks
 from mimogc.nn._layout import aggregate
+from mimogc.nn._parameters import check_parameters
 from mimogc.nn.coefficients import Coefficients, GATv2
+from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
 from mimogc.ops import edge_softmax, typed_lmgc, typed_pair_scores
 

@@ -1,42 +1,17 @@
 """What a layer accepts as its features and as its graph: checked, and turned into a Graph."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch_geometric.edge_index import EdgeIndex
-from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.typing import SparseTensor
 
 from mimogc.graph import Graph, Size
-from mimogc.nn._layout import out_channels
 from mimogc.nn.coefficients.base import Channels, Pair, Scored
-from mimogc.nn.coefficients.base import has_hooks as has_hooks
 
 if TYPE_CHECKING:
     from mimogc.nn.conv import LMGConv
-
-
-def check_size(name: str, size: object, smallest: int = 1) -> None:
-    """Refuse a number of channels or graphs that is no whole number, or too small."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < smallest:
-        raise ValueError(f"{name}: expected a whole number of at least {smallest}, got {size!r}")
-
-
-def check_fill(value: object) -> None:
-    """Refuse what cannot be the features of an added loop."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number and value != "mean":
-        raise ValueError(f"fill_value: expected a number or 'mean', got {value!r}")
-
-
-def check_numbers(dropout: object, negative_slope: object) -> None:
-    """Refuse what is no probability, and no slope."""
-    if not isinstance(dropout, int | float) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout!r}")
-    if not isinstance(negative_slope, int | float) or not math.isfinite(negative_slope):
-        raise ValueError(f"negative_slope: expected a finite number, got {negative_slope!r}")
 
 
 def check_features(x: Tensor, channels: int, sparse: bool = False) -> None:
@@ -104,24 +79,6 @@ def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, multiplied: 
         raise ValueError(f"edge_attr: expected shape [E, {edge_dim}], got {list(edge_attr.shape)}")
     if multiplied and edge_attr.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(f"edge_attr: expected {x.dtype} like x, got {edge_attr.dtype}")
-
-
-def check_parameters(layer: "LMGConv") -> None:
-    """Refuse a weight or bias that someone has put in the place of a layer's own and that does not fit."""
-    coefficients, weight = layer.coefficients, getattr(layer.lin, "weight", None)
-    rows, channels = coefficients.map_shape(layer.out_channels)
-    total = out_channels(coefficients.layout, layer.combine, layer.heads, layer.out_channels)
-    for name, size in (("lin", rows * channels), ("lin_dst", rows * channels), ("res", total)):
-        lin = getattr(layer, name)
-        if not hasattr(lin, "weight") or is_uninitialized_parameter(lin.weight):
-            continue  # there is none, or someone's own module is in its place
-        if lin.weight.dim() != 2 or lin.weight.size(0) != size:
-            raise ValueError(f"{name}.weight: expected shape [{size}, F], got {list(lin.weight.shape)}")
-    coefficients.check()
-    if layer.bias is not None and layer.bias.shape != (total,):
-        raise ValueError(f"bias: expected shape [{total}], got {list(layer.bias.shape)}")
-    if layer.bias is not None and weight is not None and layer.bias.dtype != weight.dtype:
-        raise TypeError(f"bias: expected {weight.dtype} like lin.weight, got {layer.bias.dtype}")
 
 
 def no_jit(layer: torch.nn.Module) -> Any:

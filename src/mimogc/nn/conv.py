@@ -13,8 +13,10 @@ from torch_geometric.nn.inits import zeros
 from mimogc.graph import Graph
 from mimogc.nn import _inputs as inputs
 from mimogc.nn import _layout as layout
+from mimogc.nn import _parameters as parameters
 from mimogc.nn._layout import Operator
 from mimogc.nn.coefficients import LMGC, Channels, Coefficients, Eq12, Pair, chosen
+from mimogc.nn.coefficients.base import HEADS, has_hooks
 from mimogc.ops import lmgc
 
 _MESSAGES = ("propagate", "message", "aggregate", "update", "edge_update", "message_and_aggregate")
@@ -70,7 +72,7 @@ class LMGConv(MessagePassing):
         self,
         in_channels: Channels,
         out_channels: int,
-        heads: int = 4,
+        heads: int = HEADS,
         coefficients: str | Coefficients = "lmgc",
         combine: str = "sum",
         negative_slope: float = 0.2,
@@ -85,18 +87,18 @@ class LMGConv(MessagePassing):
         super().__init__(aggr="sum", node_dim=0)
         if combine not in layout.COMBINE:
             raise ValueError(f"combine: expected one of {', '.join(layout.COMBINE)}, got {combine!r}")
-        inputs.check_numbers(dropout, negative_slope)
+        parameters.check_numbers(dropout, negative_slope)
         source, target = (
             in_channels if isinstance(in_channels, tuple) and len(in_channels) == 2 else (in_channels, None)
         )
         for size in (source, source if target is None else target):
             if size != -1:  # to be found out
-                inputs.check_size("in_channels", size)
-        inputs.check_size("out_channels", out_channels)
-        inputs.check_size("heads", heads)
+                parameters.check_size("in_channels", size)
+        parameters.check_size("out_channels", out_channels)
+        parameters.check_size("heads", heads)
         if edge_dim is not None:
-            inputs.check_size("edge_dim", edge_dim)
-        inputs.check_fill(fill_value)
+            parameters.check_size("edge_dim", edge_dim)
+        parameters.check_fill(fill_value)
         options = {"heads": heads, "negative_slope": negative_slope, "edge_dim": edge_dim, "affine": affine}
         self.coefficients = chosen(coefficients, in_channels, out_channels, combine, options)
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -143,16 +145,20 @@ class LMGConv(MessagePassing):
     ) -> Any:
         sides, graph = self._inputs(x, edge_index, edge_attr, edge_weight, size)
         if not return_attention_weights and self._is_one_kernel(sides, graph):
-            if self.res is not None:
-                inputs.check_parameters(self)
+            if self.res is not None or self.edge_dim is not None:  # what is computed beside the kernel
+                parameters.check_parameters(self)
             out = self._in_one_kernel(sides[0], graph)
             return out if self.res is None else out + self.res(sides[1])
-        inputs.check_parameters(self)
-        h = self._maps(sides, graph)
-        alpha = F.dropout(self.coefficients(sides, h, graph), self.dropout, self.training)
-        out = self._propagated(alpha, h[0], graph)
-        out = out if self.bias is None else out + self.bias
-        out = out if self.res is None else out + self.res(sides[1])
+        parameters.check_parameters(self)
+        try:
+            h = self._maps(sides, graph)
+            alpha = F.dropout(self.coefficients(sides, h, graph), self.dropout, self.training)
+            out = self._propagated(alpha, h[0], graph)
+            out = out if self.bias is None else out + self.bias
+            out = out if self.res is None else out + self.res(sides[1])
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            parameters.check_alike(self)  # says it of the parameter that has caused it
+            raise
         return (out, layout.returned(edge_index, graph, alpha)) if return_attention_weights else out
 
     def _is_one_kernel(self, x: Pair, graph: Graph) -> bool:
@@ -167,7 +173,7 @@ class LMGConv(MessagePassing):
             and self.lin_dst is None
             and x[0].layout == torch.strided
             and not (self.dropout > 0 and self.training)
-            and not (inputs.has_hooks(lin) or inputs.has_hooks(coefficients) or self._by_messages())
+            and not (has_hooks(lin) or has_hooks(coefficients) or self._by_messages())
         )
 
     def _in_one_kernel(self, x: Tensor, graph: Graph) -> Tensor:
@@ -178,10 +184,10 @@ class LMGConv(MessagePassing):
         try:
             out = lmgc(x, self.lin.weight, own.att, graph, *given, offset=own.offset)
         except (AttributeError, TypeError, ValueError):
-            inputs.check_parameters(self)  # says the same in the layer's own names
+            parameters.check_parameters(self)  # says the same in the layer's own names
             raise
         if out.size(1) != self.out_channels:  # of another number of graphs
-            inputs.check_parameters(self)
+            parameters.check_parameters(self)
         return out / own.heads if mean else out
 
     def _by_messages(self) -> bool:
@@ -215,7 +221,7 @@ class LMGConv(MessagePassing):
     ) -> tuple[Tensor, Tensor, Graph]:
         """The coefficients ``[E, K]`` without dropout, h of the sources, and the graph that they belong to."""
         sides, graph = self._inputs(x, edge_index, edge_attr, **more)
-        inputs.check_parameters(self)
+        parameters.check_parameters(self)
         h = self._maps(sides, graph)
         return self.coefficients(sides, h, graph), h[0], graph
 
@@ -267,17 +273,7 @@ class LMGConv(MessagePassing):
             for lin, side in zip(maps, x, strict=False):
                 lin(side.new_empty(0, side.size(1)))
             self._start()
-        if not hasattr(self.lin, "weight"):
-            return
-        weight, dtype = self.lin.weight, x[0].dtype
-        if dtype != weight.dtype and not torch.is_autocast_enabled(x[0].device.type):
-            raise TypeError(f"x: expected {weight.dtype} like the layer's weights, got {dtype}")
-        if weight.dim() != 2 or x[0].size(1) != weight.size(1):
-            if self.in_channels == -1:
-                raise ValueError(f"x: expected shape [N, {weight.size(-1)}], got {list(x[0].shape)}")
-            raise ValueError(f"lin.weight: expected shape [K·C, {x[0].size(1)}], got {list(weight.shape)}")
-        if x[0].device != weight.device:
-            raise ValueError(f"x: expected device {weight.device} like the layer's weights, got {x[0].device}")
+        parameters.check_features_fit(self, x[0])
 
     def _linear_maps(self) -> list[Linear]:
         """Those that are linear; someone may have put another module in their place."""

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 from torch_geometric.nn.inits import glorot
 
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_features, check_size, plain_graph
+from mimogc.nn._inputs import check_features, plain_graph
 from mimogc.nn._layout import Operator
+from mimogc.nn._parameters import check_size
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.conv import LMGConv
 from mimogc.ops import propagate

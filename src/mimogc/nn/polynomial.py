@@ -12,8 +12,9 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from mimogc._polynomials import POLYNOMIALS, terms
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_features, check_size, no_jit, plain_graph
+from mimogc.nn._inputs import check_features, no_jit, plain_graph
 from mimogc.nn._layout import Operator
+from mimogc.nn._parameters import check_size
 from mimogc.ops import propagate
 
 

@@ -8,8 +8,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_features, check_index, check_size, has_hooks, no_jit, plain_graph
+from mimogc.nn._inputs import check_features, check_index, no_jit, plain_graph
+from mimogc.nn._parameters import check_size
 from mimogc.nn.coefficients import BY_NAME
+from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
 from mimogc.ops import Settings, Weights, activate, lmgcs
 

@@ -25,11 +25,6 @@ _PLAIN_TENSORS = {Tensor, torch.nn.Parameter}  # a subclass may have no memory o
 _instead: ContextVar[str] = ContextVar("instead", default="")  # of the kernels: "reference", or "parts" of it
 
 
-Edge = (
-    tuple[Tensor, Tensor] | None
-)  # features of the edges [E, D], and what maps them to K rows of C channels [K, C, D]
-
-
 class Backend(Protocol):
     """The operators on tensors that fit each other: no gradients and no checks of arguments.
 
@@ -53,11 +48,18 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 
     def pair_scores(
-        self, source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: Edge = None
+        self, source: Tensor, target: Tensor, att: Tensor, slope: float, graph: Graph, edge: _plain.Edge = None
     ) -> Tensor: ...
 
     def pair_scores_grad(
-        self, source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, edge: Edge = None
+        self,
+        source: Tensor,
+        target: Tensor,
+        att: Tensor,
+        slope: float,
+        g: Tensor,
+        graph: Graph,
+        edge: _plain.Edge = None,
     ) -> tuple[Tensor, Tensor, Tensor]: ...
 
     def softmax(self, score: Tensor, graph: Graph) -> Tensor: ...

@@ -3,11 +3,13 @@
 An operator costs more per call than the functions of `_functions`, but a compiler can see it without looking inside.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
-from mimogc.ops import _plain, reference
+from mimogc.ops import _plain
 from mimogc.ops._backends import Backend, serving
 from mimogc.ops._functions import contiguous, pair
 
@@ -41,6 +43,11 @@ def graph_of(arrays: list[Tensor]) -> Graph:
     return graph
 
 
+def kernels(like: Tensor) -> Backend:
+    """What computes inside of an operator, where autograd records nothing."""
+    return serving(like) or _plain
+
+
 def empty(like: Tensor) -> Tensor:
     """What a kernel returns of this shape: contiguous, whatever it was given."""
     return torch.empty_like(like, memory_format=torch.contiguous_format)
@@ -48,11 +55,7 @@ def empty(like: Tensor) -> Tensor:
 
 @torch.library.custom_op("mimogc::propagate", mutates_args=())
 def _propagate(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
-    graph = graph_of(arrays)
-    backend = serving(h)
-    if backend is None:
-        return reference.propagate(alpha, h, graph, reduce)
-    return backend.sum_heads(alpha, h, graph, reduce)
+    return kernels(h).sum_heads(alpha, h, graph_of(arrays), reduce)
 
 
 @_propagate.register_fake
@@ -63,11 +66,7 @@ def _(alpha: Tensor, h: Tensor, arrays: list[Tensor], reduce: str) -> Tensor:
 
 @torch.library.custom_op("mimogc::propagate_grad", mutates_args=())
 def _propagate_grad(alpha: Tensor, h: Tensor, g: Tensor, arrays: list[Tensor], reduce: str) -> tuple[Tensor, Tensor]:
-    graph = graph_of(arrays)
-    backend = serving(h)
-    if backend is None:
-        return reference.sample(g, h, graph, reduce), reference.transpose(alpha, g, graph, reduce)
-    return backend.sum_grad(alpha, h, g, graph, reduce)
+    return kernels(h).sum_grad(alpha, h, g, graph_of(arrays), reduce)
 
 
 @_propagate_grad.register_fake
@@ -91,12 +90,8 @@ _propagate.register_autograd(_propagate_backward, setup_context=_propagate_conte
 
 @torch.library.custom_op("mimogc::propagate_tanh", mutates_args=())
 def _propagate_tanh(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]) -> Tensor:
-    graph = graph_of(arrays)
-    backend = serving(h)
-    if backend is None:
-        return reference.propagate_tanh(s, t, h, edge, graph)
     s, t, h, edge = contiguous(s, t, h, edge)
-    return backend.tanh_sum(s, t, edge, h, graph)
+    return kernels(h).tanh_sum(s, t, edge, h, graph_of(arrays))
 
 
 @_propagate_tanh.register_fake
@@ -108,19 +103,13 @@ def _(s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, arrays: list[Tensor]
 def _propagate_tanh_grad(
     s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    graph = graph_of(arrays)
-    backend = serving(h)
-    if backend is None:
-        return reference.propagate_tanh_grad(s, t, h, edge, g, graph)
     s, t, h, edge, g = contiguous(s, t, h, edge, g)
-    return backend.tanh_sum_grad(s, t, edge, h, g, graph)
+    return kernels(h).tanh_sum_grad(s, t, edge, h, g, graph_of(arrays))
 
 
 @_propagate_tanh_grad.register_fake
-def _(
-    s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, arrays: list[Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return empty(s), empty(t), empty(h), s.new_empty(arrays[-1].size(0), s.size(1))
+def _(s: Tensor, t: Tensor, h: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return empty(s), empty(t), empty(h), s.new_empty(others[-1][-1].size(0), s.size(1))
 
 
 def _tanh_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -147,25 +136,13 @@ def _pair_scores(
     slope: float,
     arrays: list[Tensor],
 ) -> Tensor:
-    graph = graph_of(arrays)
-    backend = serving(source)
-    if backend is None:
-        return reference.pair_scores(source, target, att, slope, graph, edge, weight)
     source, target, att, edge, weight = contiguous(source, target, att, edge, weight)
-    return backend.pair_scores(source, target, att, slope, graph, pair(edge, weight))
+    return kernels(source).pair_scores(source, target, att, slope, graph_of(arrays), pair(edge, weight))
 
 
 @_pair_scores.register_fake
-def _(
-    source: Tensor,
-    target: Tensor,
-    att: Tensor,
-    edge: Tensor | None,
-    weight: Tensor | None,
-    slope: float,
-    arrays: list[Tensor],
-) -> Tensor:
-    return source.new_empty(arrays[-1].size(0), att.size(0))
+def _(source: Tensor, target: Tensor, att: Tensor, *others: Any) -> Tensor:
+    return source.new_empty(others[-1][-1].size(0), att.size(0))
 
 
 @torch.library.custom_op("mimogc::pair_scores_grad", mutates_args=())
@@ -181,31 +158,20 @@ def _pair_scores_grad(
     arrays: list[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     graph = graph_of(arrays)
-    backend: Backend = serving(source) or _plain
     source, target, att, edge, weight, g = contiguous(source, target, att, edge, weight, g)
     more: tuple[Tensor | None, Tensor | None] = (None, None)
     given = pair(edge, weight)
     if given is not None:
         more = _plain.pair_scores_edge_grad(source, target, att, slope, g, graph, given, (learnt, True))
-    grads = backend.pair_scores_grad(source, target, att, slope, g, graph, given)
+    grads = kernels(source).pair_scores_grad(source, target, att, slope, g, graph, given)
     of_edge, of_weight = (source.new_empty(0) if value is None else value for value in more)
     return *grads, of_edge, of_weight
 
 
 @_pair_scores_grad.register_fake
-def _(
-    source: Tensor,
-    target: Tensor,
-    att: Tensor,
-    edge: Tensor | None,
-    weight: Tensor | None,
-    slope: float,
-    g: Tensor,
-    learnt: bool,
-    arrays: list[Tensor],
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    none = source.new_empty(0)
-    of_edge = none if edge is None or not learnt else empty(edge)
+def _(source: Tensor, target: Tensor, att: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    edge, weight, _, _, learnt, _ = others
+    of_edge = source.new_empty(0) if edge is None or not learnt else empty(edge)
     return empty(source), empty(target), empty(att), of_edge, source.new_empty(0) if weight is None else empty(weight)
 
 

@@ -5,9 +5,7 @@ from torch import Tensor
 
 from mimogc.graph import Graph
 from mimogc.ops import _functions as functions
-from mimogc.ops import _plain, reference
-from mimogc.ops._backends import serving
-from mimogc.ops._compiled import arrays_of, empty, graph_of
+from mimogc.ops._compiled import arrays_of, empty, graph_of, kernels
 
 
 def edge_softmax(score: Tensor, graph: Graph) -> Tensor:
@@ -27,10 +25,7 @@ def sum_at_ends(values: Tensor, graph: Graph, sources: bool) -> Tensor:
 
 @torch.library.custom_op("mimogc::edge_softmax", mutates_args=())
 def _softmax(score: Tensor, arrays: list[Tensor]) -> Tensor:
-    graph, backend = graph_of(arrays), serving(score)
-    if backend is None:
-        return reference.softmax(score, graph).contiguous()
-    return backend.softmax(score.contiguous(), graph)
+    return kernels(score).softmax(score.contiguous(), graph_of(arrays)).contiguous()
 
 
 @_softmax.register_fake
@@ -40,7 +35,7 @@ def _(score: Tensor, arrays: list[Tensor]) -> Tensor:
 
 @torch.library.custom_op("mimogc::edge_softmax_grad", mutates_args=())
 def _softmax_grad(alpha: Tensor, g: Tensor, arrays: list[Tensor]) -> Tensor:
-    return (serving(alpha) or _plain).softmax_grad(alpha.contiguous(), g.contiguous(), graph_of(arrays))
+    return kernels(alpha).softmax_grad(alpha.contiguous(), g.contiguous(), graph_of(arrays))
 
 
 @_softmax_grad.register_fake

@@ -13,7 +13,8 @@ from mimogc.graph import Graph
 from mimogc.ops import _thresholds, reference
 
 NAME = "reference"
-Edge = tuple[Tensor, Tensor] | None  # as in `_backends`
+# Features of the edges [E, D], and what maps them to K rows of C channels [K, C, D]
+Edge = tuple[Tensor, Tensor] | None
 
 
 def _parts(graph: Graph, *like: int) -> Iterator[tuple[slice, Tensor, Tensor]]:

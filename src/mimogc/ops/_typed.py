@@ -62,7 +62,8 @@ def typed_lmgc(
     sizes = {"K·C": heads * messages.size(1)}
     x, weight, att, scores, messages, bias, offset = matched(graph, *expected, **sizes)
     given = (x, weight, att, scores, messages, bias, offset)
-    if not torch.compiler.is_compiling() and not autocast(x.device) and serving(*given) is _native:
+    eager = not torch.compiler.is_compiling() and not autocast(x.device)
+    if eager and graph.num_edges and serving(*given) is _native:  # types of no edges have no address
         out: Tensor = TypedLayer.apply(*given, graph, kinds, slope)
         return out
     return _layer_by_parts(*given, graph, kinds, slope)

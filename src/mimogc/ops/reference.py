@@ -66,14 +66,3 @@ def softmax(score: Tensor, graph: Graph) -> Tensor:
 
     out: Tensor = softmax_of_groups(score, graph.dst, num_nodes=graph.num_dst)
     return out
-
-
-def propagate_tanh_grad(
-    s: Tensor, t: Tensor, h: Tensor, edge: Tensor | None, g: Tensor, graph: Graph
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `propagate_tanh` to s, t, h and edge, written out: autograd does not record inside an operator."""
-    alpha = separable_alpha(s, t, edge, graph)
-    grad_edge = sample(g, h, graph, "sum") * (1 - alpha**2)
-    grad_s = torch.zeros_like(s).index_add(0, graph.dst, grad_edge)
-    grad_t = torch.zeros_like(t).index_add(0, graph.src, grad_edge)
-    return grad_s, grad_t, transpose(alpha, g, graph, "sum"), grad_edge

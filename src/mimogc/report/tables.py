@@ -159,13 +159,13 @@ def _key(place: Cell | Column) -> tuple[object, ...]:
 
 def _further_columns(spec: TableSpec, cells: Sequence[Cell]) -> list[Column]:
     """Columns for results that the table has no place for, such as another dataset or another value of an option."""
-    known = {_key(column) for column in spec.columns}
+    in_table = {_key(column) for column in spec.columns}
     metrics, variants = ({getattr(column, name) for column in spec.columns} for name in ("metric", "variant"))
     owner = {column.dataset: column.study for column in spec.columns}
     further: dict[tuple[object, ...], Column] = {}
     datasets = {cell.dataset for cell in cells}
     for cell in cells:
-        if _key(cell) in known or (not spec.number and metrics and cell.metric not in metrics):
+        if _key(cell) in in_table or (not spec.number and metrics and cell.metric not in metrics):
             continue
         extra = [cell.title] * (cell.variant not in variants or bool(cell.options))
         extra += [cell.metric.replace("_", " ")] * (cell.metric not in metrics)
@@ -267,7 +267,7 @@ def _ordered(names: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:
 def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Sequence[Record]]) -> str:
     """How long the runs take one after the other, in words."""
     found: list[float] = []
-    known, rough = 0, False
+    estimated, rough = 0, False
     for study, request in requests:
         stored = records.get(study.name, ())
         try:
@@ -275,10 +275,10 @@ def _time(requests: Sequence[tuple[Study, Options]], records: Mapping[str, Seque
         except (UsageError, RuntimeError, OSError):  # a file of one's own that is no longer there
             continue
         seconds, from_another = expected(study, [*plan.todo, *to_come(study, request, plan, stored)], stored)
-        known += seconds is not None and says_what_follows(study)
+        estimated += seconds is not None and says_what_follows(study)
         found += [] if seconds is None else [seconds]
         rough |= from_another
     if not found:
         return "an unknown time"
-    time = about(sum(found)) if known == len(requests) else f"more than {duration(sum(found))}"
+    time = about(sum(found)) if estimated == len(requests) else f"more than {duration(sum(found))}"
     return f"{time} (roughly, from another machine)" if rough else time

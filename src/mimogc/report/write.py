@@ -66,8 +66,8 @@ def write_report(store: str | Path, output: str | Path, everything: bool = False
         references = results.references()
     output.mkdir(parents=True, exist_ok=True)
     pictures = gallery(records.get("figures", []), output / "figures", options)
-    known = [spec for spec in TABLES if everything or spec.study in records or spec.study in failures]
-    specs = [(spec, studies.load(spec.study)) for spec in known]
+    shown = [spec for spec in TABLES if everything or spec.study in records or spec.study in failures]
+    specs = [(spec, studies.load(spec.study)) for spec in shown]
     absent = []
     for name in sorted(set(records) - {spec.study for spec in TABLES} - {"figures"}):
         try:
@@ -79,7 +79,7 @@ def write_report(store: str | Path, output: str | Path, everything: bool = False
         _section(spec, study, records, failures.get(study.name, []), options, everything) for spec, study in specs
     ]
     facts = {
-        "unseen": [spec.study for spec in TABLES if spec not in known],
+        "unseen": [spec.study for spec in TABLES if spec not in shown],
         "with_figures": everything or bool(pictures.pictures),
         "sections": sections,
         "gallery": pictures,
@@ -110,12 +110,12 @@ def _by_study(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 def _load(name: str, references: Mapping[str, str]) -> Study:
     """The study of that name, from where it was when its runs were computed."""
-    known = {**references, **studies.BUILT_IN}
-    if name not in known:
+    places = {**references, **studies.BUILT_IN}
+    if name not in places:
         raise UsageError("the store does not know its module; the next mimogc reproduce tells it")
-    study = registry.load(known[name])
+    study = registry.load(places[name])
     if study.name != name:
-        raise UsageError(f"{known[name]} is the study {study.name!r} now")
+        raise UsageError(f"{places[name]} is the study {study.name!r} now")
     return study
 
 

@@ -104,9 +104,9 @@ def make_plan(study: Study, options: Options, records: Sequence[Record]) -> Plan
 
 def to_come(study: Study, options: Options, plan: Plan, records: Sequence[Record]) -> list[Run]:
     """The runs that follow once those of the plan are stored: their number is right, their settings may be others."""
-    known = {record.run.id for record in records} | {run.id for run in plan.runs}
+    planned = {record.run.id for record in records} | {run.id for run in plan.runs}
     later = study.to_come(complete(study, options), records) if plan.missing else []
-    return [run for run in later if run.id not in known]
+    return [run for run in later if run.id not in planned]
 
 
 def reproduce(

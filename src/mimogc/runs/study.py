@@ -120,6 +120,10 @@ class Study:
         """
         return []
 
+    def rough_seconds(self, run: Run) -> float | None:
+        """What a step, an epoch or a molecule in one takes on another machine; asked where no time is stored."""
+        return None
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         """Which of these runs are computed together: grouped by what a run is, not by its place here; each alone."""
         return [(run,) for run in runs]
@@ -211,11 +215,12 @@ def _refuse_what_has_no_runs(study: Study, options: Options) -> None:
     for place, kind in enumerate(KINDS):
         lists = [getattr(options, name) for name in KINDS]
         absent, lists[place] = lists[place], (*getattr(study, kind), *lists[place])
-        able = {names[place] for names in product(*lists) if study.has(names[0], names[1], names[2], options.values)}
-        absent = [name for name in absent if name not in able]
-        if kind in options.asked and absent and able:
+        combined = product(*lists)
+        with_runs = {names[place] for names in combined if study.has(names[0], names[1], names[2], options.values)}
+        absent = [name for name in absent if name not in with_runs]
+        if kind in options.asked and absent and with_runs:
             rest = " ".join(arguments(study, replace(options, **{kind: ()})))  # type: ignore[arg-type]
-            possible = ", ".join(name for name in getattr(study, kind) if name in able)
+            possible = ", ".join(name for name in getattr(study, kind) if name in with_runs)
             raise UsageError(f"--{kind}: expected of {possible} with {rest or study.name}, got {', '.join(absent)}")
 
 

@@ -12,20 +12,6 @@ if TYPE_CHECKING:
     from mimogc.runs.study import Study
 
 COMPARABLE = 20  # a run says nothing of one that is more than so many times as large: its fixed costs would be scaled
-# Seconds per unit of extent on another machine: of a study and a dataset, by method where they differ. The unit is a
-# step, an epoch, or a molecule in an epoch. LMGC, GIN and GATv2 on molecules, and the steps, follow from
-# docs/performance.md; the mean over node graphs from docs/results/heterophilic.md; the others are guessed beside them.
-_MOLECULE = {"gatv2": 6e-4, "gin": 4e-4, "lmgc": 2e-4, "eq12": 2e-4, "": 5e-4}
-ROUGH: dict[tuple[str, str], dict[str, float]] = {
-    ("universality", ""): {"": 6e-5},
-    ("zinc12k", ""): _MOLECULE,
-    ("zinc", ""): _MOLECULE,
-    ("heterophilic", ""): {"": 0.006},
-    ("heterophilic", "film"): {"": 0.03},
-    ("heterophilic", "chameleon"): {"": 0.03},
-    ("heterophilic", "squirrel"): {"": 0.1},
-    ("heterophilic", "minesweeper"): {"": 0.1},
-}
 
 
 class Expected(NamedTuple):
@@ -74,13 +60,13 @@ def expected(study: "Study", runs: Iterable[Run], records: Iterable[Record]) -> 
             size = _size(study, record.run)
             for like in _alike(record.run):
                 rates.setdefault(like, []).append((size, record.outcome.seconds / size))
-    known: dict[tuple[object, ...], tuple[float, bool] | None] = {}
+    estimates: dict[tuple[object, ...], tuple[float, bool] | None] = {}
     total, rough = [], False
     for run in runs:
         key = (*_alike(run)[0], _size(study, run))
-        if key not in known:
-            known[key] = _seconds(study, run, rates)
-        if (one := known[key]) is None:
+        if key not in estimates:
+            estimates[key] = _seconds(study, run, rates)
+        if (one := estimates[key]) is None:
             return Expected(None, False)
         total.append(one[0])
         rough |= one[1]
@@ -96,8 +82,8 @@ def _seconds(
         comparable = [rate for extent, rate in rates.get(like, ()) if extent * COMPARABLE >= size]
         if comparable:
             return statistics.fmean(comparable) * size, False
-    table = ROUGH.get((study.name, run.dataset)) or ROUGH.get((study.name, ""))
-    return None if table is None else (table.get(run.method, table[""]) * size, True)
+    rough = study.rough_seconds(run)
+    return None if rough is None else (rough * size, True)
 
 
 def _alike(run: Run) -> tuple[tuple[str, ...], ...]:

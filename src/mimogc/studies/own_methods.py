@@ -1,6 +1,10 @@
 """Studies that train the methods of the library, or of one's own: checked before anything starts."""
 
+import functools
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from mimogc import methods
 from mimogc.runs.options import UsageError
@@ -10,6 +14,14 @@ from mimogc.runs.study import Options, Study
 
 CALIBRATED = "calibrated"  # the `start` of runs whose layers were brought to unit scale, part of their identity
 CHANNELS = 48  # of the layer built to see that it can be
+
+
+@functools.cache
+def selected_by_paper(study: str) -> dict[str, Any]:
+    """The hyper-parameters that the paper selected, by its names of the methods; their order is the study's."""
+    text = Path(__file__).with_name("paper_settings.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)[study]
+    return found
 
 
 class MethodStudy(Study):

@@ -13,6 +13,7 @@ from mimogc.runs import selection
 from mimogc.runs.options import Option
 from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.study import Context, Options, Study
+from mimogc.studies.own_methods import selected_by_paper
 
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from torch import Tensor
@@ -25,7 +26,6 @@ EDGE_PROBABILITY = 0.1
 LEARNING_RATES = (0.03, 0.01, 0.003)
 SEEDS = 3
 SLOWEST_FIRST = ("gatv2", "lmgc", "mimogc", "fagcn", "gin", "acm")  # so that those that take longest do not end last
-PAPER_LEARNING_RATES = {"gatv2": 0.01, "fagcn": 0.01, "acm": 0.01, "gin": 0.01, "lmgc": 0.03}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,13 @@ def initial_layer(method: str, nodes: int, seed: int, released: bool = False) ->
     """
     import torch
 
-    from mimogc.training.batched.released import FORMS
+    from mimogc.training.batched import released as script
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if released and method in FORMS:
-            return FORMS[method].start(CHANNELS)
+        form = script.form(method) if released else None
+        if form is not None:
+            return form.start(CHANNELS)
         # Self-loops where a method weighs neighbours; filters on one eigenbasis, ACM's, are those of the graph itself.
         record = methods.of_the_paper()[method]
         loops = record.family != "one eigenbasis"
@@ -147,7 +148,7 @@ class Universality(Study):
         return tuple(name for name, record in methods.of_the_paper().items() if record.batched)
 
     def settings(self, dataset: str, method: str, variant: str, options: Options) -> list[Mapping[str, Scalar]]:
-        paper = PAPER_LEARNING_RATES.get(method) if options.paper_hparams else None
+        paper = selected_by_paper(self.name).get(method) if options.paper_hparams else None
         return [{"lr": lr} for lr in options.lrs or ((paper,) if paper else self.lrs)]
 
     def metric_of(self, variant: str) -> str:
@@ -162,9 +163,12 @@ class Universality(Study):
         cells = selection.cells(self, self.select(records))
         return [selection.cell_of(self, cell, self.metric_of(cell[0].run.variant)) for cell in cells]
 
+    def rough_seconds(self, run: Run) -> float:
+        return 6e-5  # of a step; from docs/performance.md
+
     def batches(self, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
         order = sorted(runs, key=lambda run: (run.variant, run.hparams, run.seed))
-        together = sorted(order, key=lambda run: (SLOWEST_FIRST.index(run.method), _steps(run)))
+        together = sorted(order, key=lambda run: (selection.place(SLOWEST_FIRST, run.method), _steps(run)))
         return [tuple(group) for _, group in groupby(together, key=lambda run: (run.method, _steps(run)))]
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:

@@ -8,12 +8,10 @@ from mimogc.runs.options import Option
 from mimogc.runs.run import Outcome, Record, Run, Scalar, thinned
 from mimogc.runs.selection import Cell, best, cell_of, cells
 from mimogc.runs.study import Context, Options
-from mimogc.studies.own_methods import MethodStudy, takes
+from mimogc.studies.own_methods import MethodStudy, selected_by_paper, takes
 from mimogc.studies.zinc_models import (
     PAPER_VARIANTS,
     SMALL_BRANCHES,
-    TABLE_2,
-    TABLE_8,
     TYPED_SETTING,
     TYPED_VARIANTS,
     USUAL,
@@ -74,11 +72,18 @@ class MoleculeStudy(MethodStudy):
         return [{"layers": layers, "lr": other} for other in options.lrs or (lr,)]
 
     def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
-        return TABLE_2.get(method, TABLE_2[USUAL])[list(PAPER_VARIANTS).index(variant)]
+        """Layers and learning rate, of the variants in their order; the same for the train and the test error."""
+        table = selected_by_paper(self.name)
+        layers, lr = table.get(method, table[USUAL])[list(PAPER_VARIANTS).index(variant)]
+        return layers, lr
 
     def compared(self, records: Sequence[Record]) -> list[Record]:
         """The seeds of what validation selected."""
         return [record for cell in cells(self, records) for record in best(self, cell, self.selects)]
+
+    def rough_seconds(self, run: Run) -> float:
+        record = methods.find(run.method)
+        return 1e-4 * (methods.Method.cost if record is None else record.cost)
 
     def prepare(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -117,19 +122,16 @@ class Zinc(MoleculeStudy):
     usual: Mapping[str, tuple[str, ...]] = {"methods": PAPER_METHODS}
     options = molecule_options(epochs=200, molecules=SIZES["zinc"])
 
-    def _selected_by_paper(self, method: str, variant: str) -> tuple[int, float]:
-        return TABLE_8.get(method, TABLE_8[USUAL])
-
     def _cells(self, records: Sequence[Record]) -> list[list[Record]]:
         return cells(self, [record for record in records if record.run.variant in self.variants])
 
     def select(self, records: Sequence[Record]) -> list[Record]:
         """For each cell the seeds of both selected settings; those that validation selected come first."""
-        chosen: dict[str, Record] = {}
+        selected: dict[str, Record] = {}
         for cell in self._cells(records):
             both = best(self, cell, "val_mae") + best(self, cell, "train_mae")
-            chosen.update((record.run.id, record) for record in both)
-        return list(chosen.values())
+            selected.update((record.run.id, record) for record in both)
+        return list(selected.values())
 
     def aggregate(self, records: Sequence[Record]) -> list[Cell]:
         """Train error, test error and seconds per epoch; also of ZINC12k, from the records of its own study."""

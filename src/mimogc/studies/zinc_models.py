@@ -31,23 +31,6 @@ SMALL_BRANCHES = "calibrated, branches by 1/√L"
 VARIANTS = PAPER_VARIANTS | TYPED_VARIANTS
 CALIBRATED_ON = 128  # training molecules, the first ones
 
-# Number of layers and learning rate that the paper selected: for Table 2 in the order of PAPER_VARIANTS,
-Settings = dict[str, tuple[tuple[int, float], ...]]
-TABLE_2: Settings = {
-    "gatv2": ((8, 0.001), (6, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "fagcn": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "acm": ((8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001), (10, 0.001)),
-    "gin": ((8, 0.0003), (6, 0.001), (8, 0.0003), (10, 0.0003), (10, 0.001)),
-    "lmgc": ((6, 0.001), (8, 0.001), (8, 0.001), (10, 0.001), (10, 0.001)),
-}
-# for Table 8 on ZINC, where it selected the same for the train and the test error.
-TABLE_8: dict[str, tuple[int, float]] = {
-    "gatv2": (10, 0.001),
-    "fagcn": (8, 0.001),
-    "acm": (6, 0.001),
-    "gin": (6, 0.0003),
-    "lmgc": (8, 0.001),
-}
 USUAL = "lmgc"  # whose settings are those of methods that the paper does not have, or calls by that name
 
 

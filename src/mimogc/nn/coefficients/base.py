@@ -10,6 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from mimogc.graph import Graph
 from mimogc.ops import at_sources, at_targets, sum_at_targets
 
+HEADS = 4  # of a layer where nobody says; coefficients that fix their number let it pass
 Channels = int | tuple[int, int]
 Pair = tuple[Tensor, Tensor]  # of the sources and of the targets; the same tensor twice unless the graph is bipartite
 
@@ -124,9 +125,9 @@ def normalization(graph: Graph, dtype: torch.dtype) -> Tensor:
     weight = graph.edge_attr
     if weight is None or weight.dim() != 1 or not weight.dtype.is_floating_point:
         return graph.normalization(dtype)
+    if graph.is_bipartite and not graph.is_partitioned:
+        return graph.normalization(dtype)  # which says that there is none
     weight = weight.to(dtype) if graph.extra is None else weight.to(dtype).masked_fill(graph.extra, 0.0)
-    if not graph.is_partitioned:
-        _ = graph.num_nodes  # raises for a bipartite graph
     scale = sum_at_targets(weight.view(-1, 1), graph).pow(-0.5)
     scale = scale.masked_fill(scale == torch.inf, 0.0)
     return at_sources(graph.gathered(scale), graph).view(-1) * weight * at_targets(scale, graph).view(-1)
@@ -147,6 +148,6 @@ def target_channels(channels: Channels) -> int:
 
 
 def fixed_heads(name: str, heads: int | None, value: int) -> int:
-    if heads is not None and heads != value and heads != 4:  # 4 is the layer's default
+    if heads not in (None, value, HEADS):
         raise ValueError(f"heads: coefficients {name!r} have exactly {value} computational graphs here, got {heads}")
     return value

@@ -15,9 +15,9 @@ __all__ = ["Batched", "Problem", "batched_form", "log_grid", "train"]
 def batched_form(method: str, released: bool = False) -> type[Batched]:
     """The class of the method that the paper calls so; as in the released script, where that has another one."""
     if released:
-        from mimogc.training.batched.released import FORMS
+        from mimogc.training.batched.released import form
 
-        if method in FORMS:
-            return FORMS[method]
-    form: type[Batched] = load_object("batched", of_the_paper()[method].batched)
-    return form
+        if (found := form(method)) is not None:
+            return found
+    usual: type[Batched] = load_object("batched", of_the_paper()[method].batched)
+    return usual

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch_geometric.nn import GATv2Conv
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
+from mimogc.methods import of_the_paper
 from mimogc.ops import edge_softmax, pair_scores, propagate, propagate_tanh
 from mimogc.training.batched.base import Batched, Problem, side_by_side
 
@@ -172,7 +173,10 @@ class LMGC(Released):
         return propagate_tanh(*parts, self.graph).view_as(self.y) / self.heads
 
 
-FORMS: dict[str, type[Released]] = {"gatv2": GATv2, "fagcn": FAGCN, "acm": ACM, "gin": GIN, "lmgc": LMGC}
+def form(method: str) -> type[Released] | None:
+    """The class here of the method that the paper calls so: that of the same name as its batched form."""
+    found: type[Released] | None = globals().get(of_the_paper()[method].batched.rpartition(":")[2])
+    return found
 
 
 def affine(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:

@@ -1,6 +1,6 @@
 """The Triton kernels, compiled here for GPUs that need not be there: registers and spills, as a table.
 
-Run it: ``python -m mimogc.bench.gpu_kernels`` prints the worst of every kernel, with ``--all`` every variant.
+Run it: ``python benchmarks/gpu_kernels.py`` prints the worst of every kernel, with ``--all`` every variant.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The bytes that the Triton kernels move, counted from their loads and stores in the interpreter: a cost model.
 
-Run it: ``python -m mimogc.bench.gpu_bytes``. It needs no GPU, and takes a minute.
+Run it: ``python benchmarks/gpu_bytes.py``. It needs no GPU, and takes a minute.
 """
 
 import os
@@ -236,7 +236,7 @@ def main() -> int:
         for line in table():
             print(line, flush=True)
         return 0
-    return subprocess.run([sys.executable, "-m", "mimogc.bench.gpu_bytes"], env=os.environ | interpreted).returncode
+    return subprocess.run([sys.executable, __file__], env=os.environ | interpreted).returncode
 
 
 if __name__ == "__main__":
