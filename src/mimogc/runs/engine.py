@@ -82,11 +82,14 @@ def _reason(error: BaseException) -> str:
 
 def in_process(study: Study, batches: Sequence[Batch], folder: Callable[[Batch], Path], progress: Progress) -> Results:
     """Compute the batches one after the other in this process."""
+    import torch  # noqa: F401  # takes seconds: before it is said that a batch starts
+
     for batch in batches:
 
         def tell(fraction: float, metrics: Mapping[str, float], batch: Batch = batch) -> None:
             progress(batch, fraction, metrics)
 
+        tell(0.0, {})
         yield execute_batch(study, batch, folder(batch), tell)
 
 
