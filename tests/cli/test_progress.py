@@ -1,11 +1,14 @@
 """What a person sees while runs are computed, and how long something takes, as people say it."""
 
 import io
+import sys
 
 import pytest
+import torch  # noqa: F401
 from rich.console import Console
 
 from mimogc.cli import progress
+from mimogc.cli.reproduce import _say_what_is_read
 from mimogc.runs.driver import Plan
 from mimogc.runs.run import Run
 from mimogc.runs.times import duration
@@ -39,3 +42,14 @@ def test_it_says_at_once_what_it_does_and_numbers_do_not_wait(monkeypatch: pytes
         ("0/1 runs", "zinc12k gin basic starts"),
         ("0/1 runs", "zinc12k gin basic val 1.5"),
     ]
+
+
+def test_it_says_that_it_reads_ones_own_before_torch_is_imported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _say_what_is_read(["lmgc", "mine:Cosine"])
+    assert capsys.readouterr().err == ""  # torch is there: nothing to wait for
+    monkeypatch.delitem(sys.modules, "torch")
+    _say_what_is_read(["lmgc", "mine:Cosine", "npz:mine.npz"])
+    _say_what_is_read(["lmgc"])
+    assert capsys.readouterr().err == "reading mine:Cosine, npz:mine.npz\n"
