@@ -65,6 +65,7 @@ def execute_batch(
     random.seed(seed)
     where = {**environment.describe(study.threads), "batch": batch_id(batch), "batch_size": len(batch)}
     try:
+        progress(0.0, {})  # it starts: torch is imported, and the first numbers may take a while
         outcomes = study.execute(batch, Context(progress, folder))
         if len(outcomes) != len(batch):
             raise ValueError(f"study {study.name!r} gave {len(outcomes)} outcomes for a batch of {len(batch)} runs")
@@ -82,14 +83,11 @@ def _reason(error: BaseException) -> str:
 
 def in_process(study: Study, batches: Sequence[Batch], folder: Callable[[Batch], Path], progress: Progress) -> Results:
     """Compute the batches one after the other in this process."""
-    import torch  # noqa: F401  # takes seconds: before it is said that a batch starts
-
     for batch in batches:
 
         def tell(fraction: float, metrics: Mapping[str, float], batch: Batch = batch) -> None:
             progress(batch, fraction, metrics)
 
-        tell(0.0, {})
         yield execute_batch(study, batch, folder(batch), tell)
 
 
