@@ -103,7 +103,7 @@ import mimogc
 mimogc.Graph
 for name in ("ops", "nn", "methods", "models", "spectral", "theory", "data"):
     importlib.import_module(f"mimogc.{name}")
-print(*sorted({"typer", "rich", "ray", "matplotlib", "marimo", "selenium"} & set(sys.modules)))
+print(*sorted({"typer", "rich", "ray", "matplotlib", "starlette", "uvicorn", "selenium"} & set(sys.modules)))
 """
 
 

@@ -1,13 +1,18 @@
 """The cards that the page opens with are kept from one start to the next, and read without torch."""
 
-import asyncio
+import base64
+import io
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from mimogc.explore import cards, kept, server
+from mimogc.explore import cards, kept, page
 from mimogc.explore.choices import COMPONENT, Choice
 
 OPENS = """
@@ -51,27 +56,41 @@ def test_other_cards_and_former_ones_are_not_kept(folder: Path) -> None:
     assert not former.exists()
 
 
-def test_a_session_waits_while_torch_is_imported() -> None:
-    """marimo imports torch as well when a session starts, and one import breaks the other."""
-    opened = []
+def test_the_very_first_page_is_what_would_be_made(folder: Path) -> None:
+    """The cards that come with the package: their words, their numbers, and pictures of that size."""
+    shipped, made = json.loads(page.text_of("opening.json")), page.remade()
+    number = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+    remake = "python -m mimogc.explore.page makes them anew"
+    for name, inside in made.items():
+        assert dict.fromkeys(shipped) == dict.fromkeys(made)
+        (words, pictures), (now, drawn) = (_parts(text) for text in (shipped[name], inside))
+        assert number.sub("#", words) == number.sub("#", now), remake
+        pairs = zip(number.findall(words), number.findall(now), strict=True)
+        assert all(float(one) == pytest.approx(float(other), rel=0.02, abs=0.0011) for one, other in pairs), remake
+        assert [image.size for image in pictures] == [image.size for image in drawn]
+        for one, other in zip(pictures, drawn, strict=True):
+            apart = np.asarray(one.convert("L"), float) - np.asarray(other.convert("L"), float)
+            assert np.abs(apart).mean() < 3, remake
 
-    async def page(scope: dict[str, str], receive: object, send: object) -> None:
-        opened.append(scope["type"])
 
-    async def visit() -> None:
-        session = asyncio.ensure_future(server._patient(page)({"type": "websocket"}, None, None))
-        await server._patient(page)({"type": "http"}, None, None)
-        await asyncio.sleep(0.2)
-        assert opened == ["http"]
-        kept.importing.clear()
-        await session
+def _parts(text: str) -> tuple[str, list[Image.Image]]:
+    """A card without its pictures, and its pictures."""
+    found = re.findall(r"data:image/png;base64,([^\"]*)", text)
+    images = [Image.open(io.BytesIO(base64.b64decode(code))) for code in found]
+    return re.sub(r'src="[^"]*"', "", text), images
 
-    kept.importing.set()
-    try:
-        asyncio.run(visit())
-    finally:
-        kept.importing.clear()
-    assert opened == ["http", "websocket"]
+
+def test_the_very_first_page_needs_no_torch(folder: Path) -> None:
+    code = "import sys\nfrom mimogc.explore import page\nprint(page.opening().count('<img'), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("3 False\n", 0), done.stderr
+    assert not folder.exists()
+
+
+def test_the_page_prefers_what_was_made_here(folder: Path) -> None:
+    name, arguments = cards.parts(Choice(), COMPONENT / 100)[1]
+    kept.write(name, arguments, "<p>made here</p>")
+    assert "<p>made here</p>" in page.opening()
 
 
 def test_whoever_needs_the_libraries_has_them_imported_at_once() -> None:

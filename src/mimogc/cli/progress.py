@@ -54,17 +54,24 @@ class Display:
         self.start = time.monotonic()
         self.shown = self.start + FIRST_SECONDS - PLAIN_SECONDS
         self.pace = None
-        self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="", description="starting")
+        doing = f"loading torch and the data: {', '.join(dict.fromkeys(run.dataset for run in plan.todo))}"
+        self.live.reset(self.task, visible=True, runs=f"0/{self.total} runs", left="", description=escape(doing))
         stored = len(plan.runs) - plan.missing
         before = f", {stored} more are stored already" if stored else ""
         self.console.print(f"{plan.missing} runs to do, batches: {len(plan.batches)}{before}", highlight=False)
+        if not self.console.is_terminal:
+            self.console.print(doing, markup=False, highlight=False, soft_wrap=True)
 
     def progress(self, batch: Batch, fraction: float, metrics: Mapping[str, float]) -> None:
         if batch not in self.fractions:
             return  # a word from a worker that came later than its result
         self.fractions[batch] = fraction
-        self.current = f"{_name(batch)} {_values(metrics)}"
+        starts = not (metrics or fraction)
+        self.current = f"{_name(batch)} {'starts' if starts else _values(metrics)}"
+        before = self.shown
         self._show()
+        if starts and not self.done and self.shown != before:  # the first numbers need not wait
+            self.shown, self.pace = self.shown + FIRST_SECONDS - PLAIN_SECONDS, None
 
     def finished(self, batch: Batch, records: Sequence[Record]) -> None:
         self.fractions.pop(batch, None)

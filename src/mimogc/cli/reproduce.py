@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,6 +89,7 @@ def reproduce(
         raise UsageError("torchrun is for one run on many processes, --jobs and --cluster for many runs; use one")
     if "MIMOGC_BACKEND" in os.environ:
         _check_backend()
+    _say_what_is_read([study])
     loaded = studies.load(study)
     if "method" in loaded.own_names:
         check_own_methods(names("--methods", methods))
@@ -107,6 +108,7 @@ def reproduce(
         paper_hparams=paper_hparams,
         extras=tuple(parse(loaded.options, context.args, common).items()),
     )
+    _say_what_is_read([*options.methods, *options.datasets])
     complete(loaded, options)  # what is wrong is said before a file is made
     _read_own(options)
     check_store(store, create=not dry_run)
@@ -124,6 +126,13 @@ def _help(context: typer.Context, study: str) -> int:
 
     describe.study(studies.load(study))
     return 0
+
+
+def _say_what_is_read(names: Sequence[str]) -> None:
+    """A word before one's own files are read, which takes seconds where torch is imported for it."""
+    own = [name for name in names if ":" in name]
+    if own and "torch" not in sys.modules:
+        print(f"reading {', '.join(own)}", file=sys.stderr, flush=True)
 
 
 def _read_own(options: "Options") -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mimogc.data import DataError, info
@@ -30,7 +29,6 @@ class Card:
 
 Body = Callable[..., str]
 _one_at_a_time = threading.RLock()
-PAGE = Path(__file__).with_name("page.html").read_text(encoding="utf-8")  # around the cards
 
 
 @functools.lru_cache(maxsize=32)
@@ -41,31 +39,44 @@ def _reference(choice: Choice) -> "Depth":
     return views.depth(choice)
 
 
+_bodies: dict[str, Body] = {}
+
+
 def _card(body: Body) -> Callable[..., Card]:
-    """Makes a function that returns the inside of a card one that returns the card; reasons become messages."""
+    """Makes a function that returns the inside of a card one that returns the card."""
     name = body.__name__
+    _bodies[name] = body
 
     @functools.lru_cache(maxsize=64)  # going back to an earlier choice costs nothing
     def cached(*arguments: object) -> Card:
         start = time.perf_counter()
         keep = (name, arguments) in of_the_tour()
-        inside = kept.read(name, arguments) if keep else None
-        if inside is None:
+        text = kept.read(name, arguments) if keep else None
+        if text is None:
             kept.wait()
-            try:
-                inside = body(*arguments)
-            except (NotShownError, DataError) as reason:
-                inside = message(str(reason))
+            text = inside(name, arguments)
             if keep:
-                kept.write(name, arguments, inside)
-        seconds = time.perf_counter() - start
-        return Card(f'<section class="card" id="{name}"><h2>{TEXTS[name][0]}</h2>{inside}</section>', seconds)
+                kept.write(name, arguments, text)
+        return Card(framed(name, text), time.perf_counter() - start)
 
     def make(*arguments: object) -> Card:
         with _one_at_a_time:  # what is being made in advance is not made twice
             return cached(*arguments)
 
     return make
+
+
+def inside(name: str, arguments: tuple[object, ...]) -> str:
+    """A card without its title, made anew; a reason why there is none becomes a message."""
+    try:
+        return _bodies[name](*arguments)
+    except (NotShownError, DataError) as reason:
+        return message(str(reason))
+
+
+def framed(name: str, text: str) -> str:
+    """A card: its inside under its title."""
+    return f'<section class="card" id="{name}"><h2>{TEXTS[name][0]}</h2>{text}</section>'
 
 
 @functools.cache

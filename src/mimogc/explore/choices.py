@@ -28,7 +28,7 @@ GRAPHS = {
     "wisconsin": "Wisconsin",
 }
 DATASETS = ("texas", "cornell", "wisconsin")
-MIN_NODES, MAX_NODES, MAX_HEADS, MAX_DEPTH = 6, 128, 8, 128
+MIN_NODES, MAX_NODES, MAX_HEADS, MAX_DEPTH, MAX_SEED = 6, 128, 8, 128, 9999
 ELEMENTS = ("a", "b", "c", "2a")  # 2a is twice a, which is what Proposition 4 needs two graphs for
 COMPONENT = 2  # that is shown at first, in percent from smooth to rough
 
@@ -56,7 +56,13 @@ class Choice:
         if self.graph not in GRAPHS and not own.is_known(self.graph):
             raise ValueError(f"graph: expected one of {', '.join(GRAPHS)}, got {self.graph!r}")
         record_of(self.method)
-        for name, low, high in (("nodes", MIN_NODES, MAX_NODES), ("heads", 1, MAX_HEADS), ("depth", 1, MAX_DEPTH)):
+        ranges = {
+            "nodes": (MIN_NODES, MAX_NODES),
+            "heads": (1, MAX_HEADS),
+            "depth": (1, MAX_DEPTH),
+            "seed": (0, MAX_SEED),
+        }
+        for name, (low, high) in ranges.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name}: expected {low} to {high}, got {getattr(self, name)}")
 

@@ -1,7 +1,8 @@
 """Cards that are kept from one start of the page to the next, and what has to be there before one is made.
 
 The page opens with cards that are the same every time, and so are those of the tour: they are read from the user's
-cache folder, so that nobody waits for torch to see them. They are made again after any change of the package.
+cache folder, so that nobody waits for torch to see them. They are made again after any change of the package; until
+then the page opens with those that came with it.
 """
 
 import hashlib
@@ -15,7 +16,6 @@ from mimogc.data.sources import cache_root
 ready = threading.Event()  # the libraries are there, or nobody is importing them meanwhile
 ready.set()
 wanted = threading.Event()  # somebody waits for them, or has a page to look at meanwhile
-importing = threading.Event()  # they are being imported
 
 
 def wait() -> None:

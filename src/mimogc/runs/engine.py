@@ -65,6 +65,7 @@ def execute_batch(
     random.seed(seed)
     where = {**environment.describe(study.threads), "batch": batch_id(batch), "batch_size": len(batch)}
     try:
+        progress(0.0, {})  # it starts: torch is imported, and the first numbers may take a while
         outcomes = study.execute(batch, Context(progress, folder))
         if len(outcomes) != len(batch):
             raise ValueError(f"study {study.name!r} gave {len(outcomes)} outcomes for a batch of {len(batch)} runs")
