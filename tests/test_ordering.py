@@ -67,3 +67,11 @@ def test_a_graph_without_edges() -> None:
     ordered, permutation = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 4).reordered()
     assert (ordered.num_nodes, ordered.num_edges) == (4, 0)
     assert sorted(permutation.order.tolist()) == [0, 1, 2, 3]
+
+
+def test_rows_of_another_number_of_nodes_are_refused() -> None:
+    _, permutation = Graph.from_edge_index(torch.tensor([[0, 1, 2], [1, 2, 0]])).reordered()
+    for rows in (torch.zeros(2, 4), torch.zeros(4, 4), torch.tensor(1.0)):
+        for there in (permutation.apply, permutation.back):
+            with pytest.raises(ValueError, match=r"rows: expected one per node \(3\), got"):
+                there(rows)

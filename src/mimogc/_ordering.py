@@ -22,11 +22,16 @@ class Permutation(NamedTuple):
 
     def apply(self, rows: Tensor) -> Tensor:
         """[N, ...]: features, labels or masks of the given graph for the reordered one."""
-        return rows.index_select(0, self.order)
+        return self._rows(rows).index_select(0, self.order)
 
     def back(self, rows: Tensor) -> Tensor:
         """[N, ...]: outputs on the reordered graph, in the order of the given one."""
-        return rows.index_select(0, self.place)
+        return self._rows(rows).index_select(0, self.place)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        if rows.dim() == 0 or rows.size(0) != self.order.numel():
+            raise ValueError(f"rows: expected one per node ({self.order.numel()}), got {list(rows.shape)}")
+        return rows
 
 
 def adjacency(edge_index: Tensor, num_nodes: int) -> Any:

@@ -61,3 +61,13 @@ def test_a_layer_that_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) 
         document = large.run(lines.append, nodes=200, edges=4000, hub=40)
         assert ("both" in document["layers"]["GATv2Conv"]) == fits
         assert any("GATv2Conv" in line and "needs more than" in line for line in lines) != fits
+
+
+def test_graphs_that_cannot_be_made_are_refused() -> None:
+    for sizes in ((0, 10, 1), (10, -1, 1), (10, 10, -1)):
+        with pytest.raises(ValueError, match="nodes, edges, hub: expected at least 1, 0 and 0, got"):
+            large.random_graph(*sizes)
+    for sizes in ((1, 7, 3), (5, 0, 9), (3, 1, 0), (4, 9, 100)):  # these can
+        made = large.random_graph(*sizes)
+        assert made.shape == (2, sizes[1])
+        assert not made.numel() or 0 <= int(made.min()) <= int(made.max()) < sizes[0]

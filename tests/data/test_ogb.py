@@ -71,7 +71,7 @@ def test_missing_and_wrong_files_are_named(folder: Path, tmp_path: Path, monkeyp
     with pytest.raises(DataError, match="truncated or of another version"):
         load_nodes("ogbn-products")
     write(folder / "raw" / "edge.csv.gz", [[0, 5], *EDGES[:3]])
-    with pytest.raises(DataError, match="edge: expected nodes 0 to 4, got 5"):
+    with pytest.raises(DataError, match="edge: expected nodes 0 to 4, got 0 to 5"):
         load_nodes("ogbn-products")
     (folder / "raw" / "edge.csv.gz").unlink()
     with pytest.raises(DataError, match=r"edge\.csv\.gz is missing"):
@@ -79,3 +79,49 @@ def test_missing_and_wrong_files_are_named(folder: Path, tmp_path: Path, monkeyp
     monkeypatch.setenv("MIMOGC_DATA", str(tmp_path / "empty"))
     with pytest.raises(DataError, match=r"products\.zip .*NodePropPredDataset"):
         load_nodes("ogbn-products")
+
+
+def _text(path: Path, text: bytes) -> None:
+    with gzip.open(path, "wb") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("edge", b"0,1\n1,2\n3,0\n4,four\n", "no number|unmatched"),
+        ("edge", b"0,1\n1,2\n3,0\n4,4\nend", "no number|unmatched"),
+        ("edge", b"0,1,2\n1\n3,0,1\n4\n0", "numbers in . lines"),
+        ("edge", b"0 1\n1 2\n3 0\n4 4\n", "no number|unmatched|numbers in 4 lines"),
+        ("edge", b"0,1\n1,2\n3,0\n4,1.5\n", "whole"),
+        ("edge", b"0,1\n1,2\n3,0\n4,4294967297\n", "whole"),  # 1 in 32 bits
+        ("edge", b"0,1\n1,2\n3,0\n4,-1\n", "got -1 to 4"),
+        ("edge", b"\xff\xfe0,1\n", "cannot be read"),
+        ("edge", b"", "cannot be read"),
+        ("node-feat", b"0,1\n1,2\n3,nan\n4,4\n1,1\n", "not finite"),
+        ("node-feat", b"0,1\n1,2\n3,1e999\n4,4\n1,1\n", "not finite"),
+        ("node-label", b"0\n1\n-3\n1\n1\n", "expected labels 0 to 46, got -3 to 1"),
+        ("node-label", b"0\n1\n47\n1\n1\n", "expected labels 0 to 46, got 0 to 47"),
+    ],
+)
+def test_text_that_is_not_what_it_should_be_is_refused(folder: Path, key: str, text: bytes, said: str) -> None:
+    _text(folder / "raw" / f"{key}.csv.gz", text)
+    with pytest.raises(DataError, match=said):
+        load_nodes("ogbn-products")
+
+
+def test_lines_may_end_as_on_windows(folder: Path) -> None:
+    _text(folder / "raw" / "edge.csv.gz", b"0,1\r\n1,2\r\n3,0\r\n4,4\r\n")
+    assert load_nodes("ogbn-products").edge_index[:, :4].t().tolist() == [list(edge) for edge in EDGES]
+
+
+def test_damaged_archives_are_refused(folder: Path) -> None:
+    path = folder / "raw" / "edge.csv.gz"
+    write(path, [[n % 5, 3 * n % 5] for n in range(500)])
+    good = path.read_bytes()
+    damaged = [good[:-20], good[:5], b"no archive", good[:30] + bytes(20) + good[50:]]
+    damaged += [good[:at] + bytes([good[at] ^ 255]) + good[at + 1 :] for at in range(24, len(good), 7)]
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"ogbn|edge\.csv\.gz"):
+            load_nodes("ogbn-products")

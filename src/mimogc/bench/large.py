@@ -37,6 +37,8 @@ def random_graph(nodes: int, edges: int, hub: int, seed: int = 0) -> Tensor:
     An end is node ``⌊nodes · uᵖ⌋`` for u uniform in [0, 1), with p so that the first node gets its share, and nodes are
     then shuffled. Duplicates and loops stay in.
     """
+    if nodes < 1 or edges < 0 or hub < 0:
+        raise ValueError(f"nodes, edges, hub: expected at least 1, 0 and 0, got {nodes}, {edges} and {hub}")
     generator = torch.Generator().manual_seed(seed)
     share = max(hub / max(edges, 1), 1 / nodes)  # of ends that are the first node: nodes^(-1/p)
     power = -torch.log(torch.tensor(float(nodes))) / torch.log(torch.tensor(share)) if share < 1 else torch.tensor(1.0)

@@ -5,6 +5,8 @@ The files are read here and not by the package, which unpickles what it has cach
 
 import gzip
 import hashlib
+import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,12 +29,13 @@ class Source(NamedTuple):
     nodes: int
     edges: int  # as they are in the file
     features: int
+    classes: int
     archive: str
 
 
 SOURCES = {
-    "ogbn-products": Source("sales_ranking", True, 2_449_029, 61_859_140, 100, "products.zip"),
-    "ogbn-arxiv": Source("time", False, 169_343, 1_166_243, 128, "arxiv.zip"),
+    "ogbn-products": Source("sales_ranking", True, 2_449_029, 61_859_140, 100, 47, "products.zip"),
+    "ogbn-arxiv": Source("time", False, 169_343, 1_166_243, 128, 40, "arxiv.zip"),
 }
 _URL = "http://snap.stanford.edu/ogb/data/nodeproppred/"
 
@@ -97,13 +100,31 @@ def _numbers(path: Path, dtype: type[np.generic], columns: int) -> Array:
     parts = []
     try:
         for block in _blocks(path):
-            text = block.replace(b"\n", b",").strip(b", \r")
+            text = block.strip()
             if text:
-                parts.append(np.fromstring(text.decode("ascii"), dtype=np.float64, sep=",").astype(dtype))
-        found: Array = np.concatenate(parts).reshape(-1, columns)
-    except (OSError, EOFError, ValueError, UnicodeDecodeError) as error:
+                parts.append(_rows(text, dtype, columns))
+        found: Array = np.concatenate(parts)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path}: expected lines of {columns} numbers, got what cannot be read ({error})") from error
     return found
+
+
+def _rows(text: bytes, dtype: type[np.generic], columns: int) -> Array:
+    """[rows, columns] of some lines, or a ValueError where they have other numbers than these."""
+    with warnings.catch_warnings():  # else numpy ends at what is no number, and says so in a warning
+        warnings.simplefilter("error")
+        try:
+            found = np.fromstring(text.replace(b"\n", b",").decode("ascii"), dtype=np.float64, sep=",")
+        except DeprecationWarning as error:
+            raise ValueError("something that is no number") from error
+    lines = text.count(b"\n") + 1
+    if found.size != lines * columns or text.count(b",") != lines * (columns - 1):
+        raise ValueError(f"{found.size} numbers in {lines} lines")
+    if not np.isfinite(found).all():
+        raise ValueError("a number that is not finite")
+    if issubclass(dtype, np.integer) and (np.abs(found).max() >= 2**31 or (found != np.rint(found)).any()):
+        raise ValueError("a number that is not a whole one of 32 bits")
+    return found.astype(dtype).reshape(-1, columns)
 
 
 def _check(name: str, source: Source, arrays: dict[str, Array]) -> None:
@@ -112,9 +133,14 @@ def _check(name: str, source: Source, arrays: dict[str, Array]) -> None:
     expected = {"nodes": source.nodes, "labels": source.nodes, "edges": source.edges}
     if found != expected:
         raise DataError(f"{name}: expected {expected}, got {found}; its files are truncated or of another version")
+    if int(arrays["y"].min()) < 0 or int(arrays["y"].max()) >= source.classes:
+        low, high = arrays["y"].min(), arrays["y"].max()
+        raise DataError(f"{name}: expected labels 0 to {source.classes - 1}, got {low} to {high}")
     split = np.concatenate([arrays[key] for key in _SPLITS])
     for key, numbers in (("edge", arrays["edge"]), ("split", split)):
         if numbers.size and not (int(numbers.min()) >= 0 and int(numbers.max()) < source.nodes):
-            raise DataError(f"{name}: {key}: expected nodes 0 to {source.nodes - 1}, got {numbers.max()}")
+            raise DataError(
+                f"{name}: {key}: expected nodes 0 to {source.nodes - 1}, got {numbers.min()} to {numbers.max()}"
+            )
     if len(np.unique(split)) != len(split):
         raise DataError(f"{name}: expected splits without a node in two of them, got {len(split)} entries with doubles")

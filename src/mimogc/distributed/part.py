@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mimogc._sorting import check_edge_index
 from mimogc.distributed.group import Group, add_up, all_ranks, rank, size
 from mimogc.distributed.halo import Halo, Traffic, halo_of
 from mimogc.graph import Graph
@@ -33,8 +34,8 @@ class PartitionedGraph(Graph):
     ) -> "PartitionedGraph":
         """The part of this rank from edges in its own numbers, as `local_edges` gives them; called by all ranks."""
         here, ranks = rank(group), size(group)
-        if bounds.dtype != torch.int64 or bounds.shape != (ranks + 1,) or bool((bounds.diff() < 0).any()):
-            raise ValueError(f"bounds: expected {ranks + 1} ascending int64 for {ranks} ranks, got {bounds.tolist()}")
+        check_bounds(bounds, ranks)
+        check_halo(halo_nodes, bounds, here)
         own = int(bounds[here + 1] - bounds[here])
         check_size(here, own, halo_nodes.numel(), edges.size(1))
         halo = halo_of(halo_nodes, bounds, group)
@@ -54,6 +55,7 @@ class PartitionedGraph(Graph):
             edge_attr: ``[E, ...]`` attributes of these edges.
             group: the ranks, where they are not all.
         """
+        check_bounds(bounds, size(group))
         edges, halo_nodes = local_edges(edge_index, bounds, rank(group))
         return PartitionedGraph.from_part(edges, halo_nodes, bounds, edge_attr, group)
 
@@ -129,6 +131,7 @@ def local_edges(edge_index: Tensor, bounds: Tensor, part: int) -> tuple[Tensor, 
 
     Own nodes come first, then those of other parts, ascending.
     """
+    check_edge_index(edge_index)
     first, last = int(bounds[part]), int(bounds[part + 1])
     src, dst = edge_index.long()
     if dst.numel() and not (first <= int(dst.min()) and int(dst.max()) < last):
@@ -142,6 +145,29 @@ def local_edges(edge_index: Tensor, bounds: Tensor, part: int) -> tuple[Tensor, 
     check_size(part, last - first, others.numel(), src.numel())
     local = torch.where(inside, src - first, torch.searchsorted(others, src) + (last - first))
     return torch.stack([local, dst - first]).int(), others
+
+
+def check_bounds(bounds: Tensor, ranks: int) -> None:
+    """Refuse what is not a range of nodes for each rank, from node 0 on."""
+    fits = bounds.dtype == torch.int64 and bounds.shape == (ranks + 1,)
+    if not fits or int(bounds[0]) != 0 or bool((bounds.diff() < 0).any()):
+        raise ValueError(
+            f"bounds: expected {ranks + 1} ascending int64 for {ranks} ranks, from 0 on, got {bounds.tolist()}"
+        )
+
+
+def check_halo(halo_nodes: Tensor, bounds: Tensor, part: int) -> None:
+    """Refuse a halo that is not ascending nodes of other ranks: what came would be taken for other rows."""
+    first, last = bounds[part], bounds[part + 1]
+    fits = halo_nodes.dtype == torch.int64 and halo_nodes.dim() == 1 and bool((halo_nodes.diff() > 0).all())
+    if fits and halo_nodes.numel():
+        inside = ((halo_nodes >= first) & (halo_nodes < last)).any()
+        fits = int(halo_nodes[0]) >= 0 and int(halo_nodes[-1]) < int(bounds[-1]) and not bool(inside)
+    if not fits:
+        raise ValueError(
+            f"halo_nodes: expected ascending int64 of 0 to {int(bounds[-1]) - 1} without {int(first)} to "
+            f"{int(last) - 1}, the nodes of part {part}, got {list(halo_nodes.shape)} of {halo_nodes.dtype}"
+        )
 
 
 def check_size(part: int, own: int, halo: int, edges: int) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mimogc.distributed.group import Group, all_ranks, rank, size
 from mimogc.distributed.ordering import Partition, check_edges, partition
-from mimogc.distributed.part import PartitionedGraph, check_size, local_edges
+from mimogc.distributed.part import PartitionedGraph, check_bounds, check_halo, check_size, local_edges
 
 FORMAT = 1
 _LIST = "parts.json"
@@ -56,7 +56,7 @@ def save_parts(
             raise ValueError(f"nodes[{name!r}]: expected one row per node ({num_nodes}), got {list(value.shape)}")
     if edge_attr is not None and (edge_attr.dim() == 0 or edge_attr.size(0) != edge_index.size(1)):
         raise ValueError(f"edge_attr: expected one row per edge ({edge_index.size(1)}), got {list(edge_attr.shape)}")
-    chosen = partition(edge_index, num_nodes, parts) if isinstance(parts, int) else parts
+    chosen = parts if isinstance(parts, Partition) else partition(edge_index, num_nodes, parts)
     order, bounds = chosen
     _check_partition(chosen, num_nodes)
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,8 @@ def save_parts(
             "edges": edges,
             "halo_nodes": halo_nodes,
             "original": own.clone(),
-            "nodes": {name: value[own] for name, value in nodes.items()},
-            "edge_attr": None if edge_attr is None else edge_attr[mine],
+            "nodes": {name: value.detach()[own] for name, value in nodes.items()},
+            "edge_attr": None if edge_attr is None else edge_attr.detach()[mine],
         }
         path = folder / f"part-{number}.pt"
         _write(path, lambda file, state=state: torch.save(state, file))
@@ -121,6 +121,7 @@ def _check_partition(chosen: Partition, num_nodes: int) -> None:
 
 
 def _checked(folder: Path, part: int, ranks: int) -> dict[str, Any]:
+    """The part as it was saved, or a PartError: whatever is wrong with the files, all ranks are to hear of it."""
     try:
         listed = json.loads((folder / _LIST).read_text())
         if listed["format"] != FORMAT:
@@ -128,20 +129,62 @@ def _checked(folder: Path, part: int, ranks: int) -> dict[str, Any]:
         files = listed["parts"]
         if len(files) != ranks:
             raise PartError(f"{folder}: expected as many parts as ranks, got {len(files)} parts and {ranks} ranks")
-        entry = files[part]
-        path = folder / entry["file"]
-        check_size(part, entry["own"], entry["halo"], entry["edges"])
+        entry, identity = files[part], str(listed["identity"])
+        path, wanted = folder / _plain_name(entry["file"]), str(entry["sha256"])
+        own, halo, edges = (int(entry[key]) for key in ("own", "halo", "edges"))
+        check_size(part, own, halo, edges)
         found = _sha256(path)
     except FileNotFoundError as error:
         raise PartError(f"{error.filename}: no such file; save_parts writes the parts of a graph") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise PartError(f"{folder / _LIST}: not a list of parts ({error})") from error
-    if found != entry["sha256"]:
-        raise PartError(f"{path}: expected SHA-256 {entry['sha256'][:16]}…, got {found[:16]}…; copy it again")
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    if (state["identity"], state["part"]) != (listed["identity"], part):
-        raise PartError(f"{path}: expected part {part} of {listed['identity'][:8]}, got part {state['part']}")
+    except OSError as error:
+        raise PartError(f"{error.filename or folder}: cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise PartError(f"{folder / _LIST}: not a list of parts ({type(error).__name__}: {error})") from error
+    if found != wanted:
+        raise PartError(f"{path}: expected SHA-256 {wanted[:16]}…, got {found[:16]}…; copy it again")
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if (state["identity"], state["part"]) != (identity, part):
+            raise PartError(f"{path}: expected part {part} of {identity[:8]}, got part {state['part']}")
+        _check_state(state, ranks, (own, halo, edges))
+    except PartError:
+        raise
+    except Exception as error:  # what torch raises on other files is of many kinds
+        reason = (str(error).splitlines() or [""])[0]
+        raise PartError(f"{path}: not a part of a graph ({type(error).__name__}: {reason}); write it again") from error
     return state
+
+
+def _plain_name(name: Any) -> str:
+    """The name of a file in the folder itself: a list from elsewhere may not point at other files."""
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ValueError(f"expected the name of a file in the folder, got {name!r}")
+    return name
+
+
+def _check_state(state: dict[str, Any], ranks: int, sizes: tuple[int, int, int]) -> None:
+    """Refuse what is not as large as the list says, before ranks tell each other what they need."""
+    own, halo, edges = sizes
+    expected: dict[str, tuple[torch.dtype, list[int]]] = {
+        "bounds": (torch.int64, [ranks + 1]),
+        "edges": (torch.int32, [2, edges]),
+        "halo_nodes": (torch.int64, [halo]),
+        "original": (torch.int64, [own]),
+    }
+    for name, wanted in expected.items():
+        if (state[name].dtype, list(state[name].shape)) != wanted:
+            raise ValueError(f"{name}: expected {wanted}, got {state[name].dtype} {list(state[name].shape)}")
+    for name, value in state["nodes"].items():
+        if value.dim() == 0 or value.size(0) != own:
+            raise ValueError(f"nodes[{name!r}]: expected one row per node ({own}), got {list(value.shape)}")
+    if (given := state["edge_attr"]) is not None and (given.dim() == 0 or given.size(0) != edges):
+        raise ValueError(f"edge_attr: expected one row per edge ({edges}), got {list(given.shape)}")
+    check_bounds(state["bounds"], ranks)
+    check_halo(state["halo_nodes"], state["bounds"], state["part"])
+    if edges:
+        low, high = state["edges"].min(1).values.tolist(), state["edges"].max(1).values.tolist()
+        if min(low) < 0 or high[0] >= own + halo or high[1] >= own:
+            raise ValueError(f"edges: expected sources below {own + halo} and targets below {own}, got {low} to {high}")
 
 
 def _identity(edges: Tensor, chosen: Partition, nodes: Mapping[str, Tensor], edge_attr: Tensor | None) -> str:
@@ -151,7 +194,7 @@ def _identity(edges: Tensor, chosen: Partition, nodes: Mapping[str, Tensor], edg
     named |= {f"nodes {name}": value for name, value in nodes.items()}
     for name, value in (named if edge_attr is None else {**named, "edge_attr": edge_attr}).items():
         total.update(f"{name} {value.dtype} {list(value.shape)}".encode())
-        total.update(value.contiguous().view(-1).view(torch.uint8).numpy().data)
+        total.update(value.detach().contiguous().view(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 

@@ -66,10 +66,10 @@ inline Neighbours chunk_of(const MimogcGraph& graph, const int32_t* neighbour, i
     return {neighbour + e, std::min(kChunk, end - e), graph.num_edges - e};
 }
 
-// Fetches the rows of `values` that the edges behind these need.
+// Fetches the rows of `values` that edges behind these need: as many as these are, so that each is fetched once.
 template <class T>
 inline void fetch_ahead(const Neighbours& nb, const T* values, int64_t stride) {
-    const int64_t last = std::min(2 * kChunk, nb.readable);
+    const int64_t last = std::min(kChunk + nb.count, nb.readable);
     for (int64_t e = kChunk; e < last; e++) __builtin_prefetch(values + nb.index[e] * stride);
 }
 
