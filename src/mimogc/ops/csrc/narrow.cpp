@@ -66,10 +66,10 @@ inline Neighbours chunk_of(const MimogcGraph& graph, const int32_t* neighbour, i
     return {neighbour + e, std::min(kChunk, end - e), graph.num_edges - e};
 }
 
-// Fetches the rows of `values` that `count` edges behind the next kChunk need.
+// Fetches the rows of `values` that the edges behind these need.
 template <class T>
-inline void fetch_ahead(const Neighbours& nb, int64_t count, const T* values, int64_t stride) {
-    const int64_t last = std::min(kChunk + count, nb.readable);
+inline void fetch_ahead(const Neighbours& nb, const T* values, int64_t stride) {
+    const int64_t last = std::min(2 * kChunk, nb.readable);
     for (int64_t e = kChunk; e < last; e++) __builtin_prefetch(values + nb.index[e] * stride);
 }
 
@@ -107,7 +107,7 @@ void narrow_layer(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimo
                 if (begin == end) std::fill_n(sums, K * F, T(0));
                 for (int64_t e = begin; e < end; e += kChunk) {
                     const Neighbours nb = chunk_of(graph, graph.sources, e, end);
-                    fetch_ahead<T>(nb, nb.count, t.get(), K);  // each once
+                    fetch_ahead<T>(nb, t.get(), K);
                     fill_alpha<T>(nb, nullptr, K, st + i * M, t.get(), K, edge ? edge + e * K : nullptr, nullptr, a);
                     for_heads(K, [&](auto KB, int64_t k) {
                         sum_chunk<T, KB>(nb, F, a + k, K, gathered.rows(), F, e > begin, sums + k * F, F);
@@ -214,7 +214,7 @@ void narrow_layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const
                 for (int64_t e = begin; e < end; e += kChunk) {
                     const Neighbours nb = chunk_of(graph, graph.targets, e, end);
                     const int32_t* slot = graph.slot + e;
-                    fetch_ahead<T>(nb, kChunk, own, M);  // behind short rows further ahead: these are also written
+                    fetch_ahead<T>(nb, own, M);
                     fill_alpha<T>(nb, nullptr, K, st + j * M + K, own, M, edge, slot, a);
                     for_heads(K, [&](auto KB, int64_t k) {
                         sum_chunk<T, KB>(nb, C, a + k, K, own_g, C, e > begin, to_h + k * C, C);

@@ -20,15 +20,6 @@ struct Neighbours {
     int64_t readable;
 };
 
-// Blocks in a tile of KB graphs: with AVX2, 4 · 3 sums, 3 operands and a coefficient take just all 16 registers.
-#if defined(__AVX__) && !defined(__AVX512F__)
-template <int KB>
-constexpr int kTile = KB < 3 ? kAccumulators / KB : 3;
-#else
-template <int KB>
-constexpr int kTile = kAccumulators / KB;
-#endif
-
 template <class T>
 inline int blocks_of(int64_t C) {
     return int((C + Simd<T>::lanes - 1) / Simd<T>::lanes);
@@ -81,7 +72,7 @@ inline void sum_tile(Neighbours nb, const T* a, int64_t K, const T* x, int64_t C
         for (int b = 0; b < NB; b++) store(z + k * z_stride + start[b], acc[k][b]);
 }
 
-template <class T, int KB, int NB = kTile<KB>>
+template <class T, int KB, int NB = kAccumulators / KB>
 inline void sum_blocks(int blocks, Neighbours nb, const T* a, int64_t K, const T* x, int64_t C, int64_t stride,
                        const int64_t* start, Turn turn, bool add, T* z, int64_t z_stride) {
     if constexpr (NB > 1) {
@@ -106,17 +97,18 @@ inline void sum_chunk(Neighbours nb, int64_t C, const T* a, int64_t K, const T* 
         }
         return;
     }
-    constexpr int most = kTile<KB>, lanes = Simd<T>::lanes;
-    const int blocks = blocks_of<T>(C), tiles = (blocks + most - 1) / most;
-    int64_t start[most];
+    constexpr int per_tile = kAccumulators / KB, lanes = Simd<T>::lanes;
+    const int blocks = blocks_of<T>(C);
+    int64_t start[per_tile];
     Vec<T> last[KB];  // of the overlapping block before anything was added to it
     for (int k = 0; k < KB && add; k++) last[k] = load(z + k * z_stride + C - lanes);
-    for (int first = 0, tile = 0, now; tile < tiles; first += now, tile++) {
-        now = (blocks - first + tiles - tile - 1) / (tiles - tile);  // none with one block alone, if it can be avoided
+    for (int first = 0; first < blocks; first += per_tile) {
+        const int now = blocks - first < per_tile ? blocks - first : per_tile;
         for (int b = 0; b < now; b++) start[b] = block_start<T>(first + b, C);
         if (add && first > 0 && first + now == blocks)
             for (int k = 0; k < KB; k++) store(z + k * z_stride + C - lanes, last[k]);
-        sum_blocks<T, KB>(now, nb, a, K, x, C, stride, start, {tile, tiles}, add, z, z_stride);
+        const Turn turn = {first / per_tile, (blocks + per_tile - 1) / per_tile};
+        sum_blocks<T, KB>(now, nb, a, K, x, C, stride, start, turn, add, z, z_stride);
     }
 }
 
