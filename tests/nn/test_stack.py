@@ -60,6 +60,31 @@ def test_same_as_one_by_one(dtype, sizes, table):
         torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("between", [{}, {"gain": 0.5}, {"jumping_knowledge": True}], ids=str)
+def test_without_gradients_the_same_bits(dtype, table, between):
+    layers = torch.nn.ModuleList(_stack(dtype, (6, 6, 3)).convolutions())
+    x = torch.randn(3 if table else NODES, 6, dtype=dtype)
+    index = torch.arange(NODES) % 3 if table else None
+
+    def run():
+        return stacked(layers, x, _graph(), index, **between)
+
+    wanted = run()
+    with torch.no_grad():
+        found = [run()]
+    with torch.inference_mode():
+        found.append(run().clone())
+    layers.requires_grad_(False)
+    found.append(run())
+    assert wanted.requires_grad
+    assert not any(out.requires_grad for out in found)
+    assert all(torch.equal(out, wanted) for out in found)
+    x.requires_grad_()  # features that are learnt, with weights that are not
+    assert run().requires_grad
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("table", [False, True])
 def test_options(options, table):

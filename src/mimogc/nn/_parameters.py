@@ -77,9 +77,9 @@ def check_alike(layer: "LMGConv") -> None:
 
 def check_features_fit(layer: "LMGConv", x: Tensor) -> None:
     """Refuse features that do not fit lin.weight."""
-    if not hasattr(layer.lin, "weight"):
+    weight = getattr(layer.lin, "weight", layer)
+    if weight is layer:  # someone's own module is in the place of `lin`, and has none
         return
-    weight = layer.lin.weight
     if weight is None:
         raise ValueError("lin.weight: expected a matrix, got None")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):

@@ -15,7 +15,7 @@ from mimogc.ops._checks import autocast
 from mimogc.ops._functions import PropagateTanh, contiguous, recomputed, save, saved
 from mimogc.ops._joins import Join, join, join_grad, joined
 from mimogc.ops._layer_checks import check, fit
-from mimogc.ops._links import links_of_layers
+from mimogc.ops._links import Links, links_of_layers
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import propagate_tanh
 
@@ -103,9 +103,10 @@ def lmgcs(
     if not (kernels and fit(x, weights, graph, rows)):
         check(x, weights, graph, rows)
         return _by_parts(x, weights, settings, between, graph, rows)
-    fused: Tensor = Layers.apply(
-        graph, tuple(settings), between, rows, x, *[tensor for own in weights for tensor in own]
-    )
+    tensors = [tensor for own in weights for tensor in own]
+    if not (torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in (x, *tensors))):
+        return _in_turn(x, weights, settings, between, graph, _links(graph, weights, rows, x))
+    fused: Tensor = Layers.apply(graph, tuple(settings), between, rows, x, *tensors)
     return fused
 
 
@@ -172,22 +173,12 @@ class Layers(Function):
         *tensors: Tensor | None,
     ) -> Tensor:
         weights = _weights(tensors)
-        alike = all(own.edge is None for own in weights)
-        links = links_of_layers(graph, len(weights), rows, x.size(0), alike)
+        links = _links(graph, weights, rows, x)
         kept: list[Tensor | None] = []
-        out, best = x, None
-        for own, (slope, gelu), link in zip(weights, settings, links.of(graph), strict=True):
-            given = out.contiguous()
-            out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
-            chosen = None
-            if between:
-                found = join(out, Join(link.parent, given if between.gain is not None else None, between.gain, best))
-                out, chosen = found.out, found.chosen
-                best = (out if best is None else found.top) if between.maximum else None
-            kept += (given, h, st, derivative, chosen)
+        out = _in_turn(x, weights, settings, between, graph, links, kept)
         save(ctx, rows, x, *tensors, *kept)
         ctx.graph, ctx.settings, ctx.between, ctx.links = graph, settings, between, links
-        return out if best is None else best
+        return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -230,6 +221,34 @@ def _weights(tensors: Iterable[Tensor | None]) -> list[Weights]:
     flat: list[Any] = list(tensors)
     size = len(Weights._fields)
     return [Weights(*flat[first : first + size]) for first in range(0, len(flat), size)]
+
+
+def _links(graph: Graph, weights: Sequence[Weights], rows: Tensor | None, x: Tensor) -> Links:
+    return links_of_layers(graph, len(weights), rows, x.size(0), alike=all(own.edge is None for own in weights))
+
+
+def _in_turn(
+    x: Tensor,
+    weights: Iterable[Weights],
+    settings: Iterable[Settings],
+    between: Between,
+    graph: Graph,
+    links: Links,
+    kept: list[Tensor | None] | None = None,
+) -> Tensor:
+    """What the last layer gives, or the largest of all; `kept` gets five tensors of each for the gradients."""
+    out, best = x, None
+    for own, (slope, gelu), link in zip(weights, settings, links.of(graph), strict=True):
+        given = out.contiguous()
+        out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
+        chosen = None
+        if between:
+            found = join(out, Join(link.parent, given if between.gain is not None else None, between.gain, best))
+            out, chosen = found.out, found.chosen
+            best = (out if best is None else found.top) if between.maximum else None
+        if kept is not None:
+            kept += (given, h, st, derivative, chosen)
+    return out if best is None else best
 
 
 def _layer(
