@@ -12,8 +12,9 @@ import mimogc
 BELOW = {
     "_library": [],
     "_sorting": ["_library"],
+    "_structs": ["_library"],
     "_ordering": [],
-    "graph": ["_sorting", "_ordering"],
+    "graph": ["_sorting", "_structs", "_ordering"],
     "ops": ["graph"],
     "_joining": [],
     "distributed": ["graph", "_joining"],

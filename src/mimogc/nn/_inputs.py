@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mimogc.nn.conv import LMGConv
 
 
-def check_features(x: Tensor, channels: int, sparse: bool = False) -> None:
-    """Refuse x unless it is ``[N, channels]`` of a floating type; -1 stands for any width."""
+def check_features(x: Tensor, channels: int, sparse: bool = False, like: Tensor | None = None) -> None:
+    """Refuse x unless it is ``[N, channels]`` of a floating type, that of `like`; -1 stands for any width."""
     if not isinstance(x, Tensor):
         raise TypeError(f"x: expected a tensor or a pair of tensors, got {type(x).__name__}")
     if x.layout != torch.strided and not (sparse and x.layout in (torch.sparse_coo, torch.sparse_csr)):
@@ -24,6 +24,8 @@ def check_features(x: Tensor, channels: int, sparse: bool = False) -> None:
         raise ValueError(f"x: expected shape [N, {'F' if channels == -1 else channels}], got {list(x.shape)}")
     if not x.dtype.is_floating_point:
         raise TypeError(f"x: expected a floating type, got {x.dtype}")
+    if like is not None and x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"x: expected {like.dtype} like the layer's weights, got {x.dtype}")
 
 
 def sides_of(x: Any, in_channels: Channels, edge_index: Any, size: tuple[int, int] | None) -> Pair:

@@ -7,6 +7,9 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.inits import glorot, zeros
 
+from mimogc.nn._inputs import check_features
+from mimogc.nn._parameters import check_size
+
 
 class Basis(Protocol):
     """A Fourier basis, such as `mimogc.spectral.fourier_basis` gives."""
@@ -61,6 +64,8 @@ class MIMOConv(torch.nn.Module):
             raise ValueError(
                 f"basis: expected values [M] and vectors [N, M], got {list(values.shape)} and {list(vectors.shape)}"
             )
+        check_size("in_channels", in_channels)
+        check_size("out_channels", out_channels)
         components = values.numel()
         if rank is not None and not 1 <= rank <= components:
             raise ValueError(f"rank: expected 1 to {components}, the components of the basis, got {rank}")
@@ -85,6 +90,7 @@ class MIMOConv(torch.nn.Module):
                 f"x: expected shape [{n}, {self.in_channels}], the nodes of the basis and in_channels, "
                 f"got {list(x.shape)}"
             )
+        check_features(x, self.in_channels, like=self.weight)
         vectors = self.vectors.to(x.dtype)
         x_hat = vectors.t() @ x  # [M, F]
         out = vectors @ torch.einsum("kcf,kf->kc", self.weight, x_hat)

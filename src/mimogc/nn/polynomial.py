@@ -58,8 +58,7 @@ class PolynomialConv(torch.nn.Module):
         super().__init__()
         if basis not in POLYNOMIALS:
             raise ValueError(f"basis: expected one of {', '.join(POLYNOMIALS)}, got {basis!r}")
-        if degree < 0:
-            raise ValueError(f"degree: expected at least 0, got {degree}")
+        check_size("degree", degree, smallest=0)
         check_size("in_channels", in_channels)
         check_size("out_channels", out_channels)
         self.in_channels = in_channels
@@ -79,7 +78,7 @@ class PolynomialConv(torch.nn.Module):
         zeros(self.bias)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        check_features(x, self.in_channels)
+        check_features(x, self.in_channels, like=self.weight)
         graph = plain_graph(edge_index, x.size(0), self.add_self_loops)
         alpha = graph.normalization(x.dtype).view(-1, 1)  # A_sym
         if self.basis == "cayley":

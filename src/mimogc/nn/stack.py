@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from mimogc.graph import Graph
-from mimogc.nn._inputs import check_features, check_index, no_jit, plain_graph
+from mimogc.nn._inputs import check_features, check_flow, check_index, no_jit, plain_graph
 from mimogc.nn._parameters import check_size
 from mimogc.nn.coefficients import BY_NAME
 from mimogc.nn.coefficients.base import has_hooks
@@ -110,8 +111,9 @@ class LMGCStack(torch.nn.Module):
         check_features(x, self.in_channels)
         if index is not None:
             check_index(index, x)
-        if x.dtype != self.weight_0.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(f"x: expected {self.weight_0.dtype} like the layers' weights, got {x.dtype}")
+        first: Any = self.weight_0
+        if first is not None and x.dtype != first.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"x: expected {first.dtype} like the layers' weights, got {x.dtype}")
         graph = plain_graph(edge_index, (x if index is None else index).size(0), self.add_self_loops)
         if graph.is_partitioned:
             raise ValueError("edge_index: expected a whole graph, got a part of one; use LMGConv layers with parts")
@@ -163,6 +165,8 @@ def stacked(
         gain: with a number, residual connections: ``x ← x + gain · GELU(layer(x, graph))``.
         jumping_knowledge: give the channel-wise maximum over the outputs of all layers, not the last.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph: expected a Graph (Graph.from_edge_index makes one), got {type(graph).__name__}")
     weights = _together(layers, x, graph)
     if weights is not None:
         own: Any = list(layers)
@@ -185,8 +189,12 @@ def _together(layers: Layers, x: Tensor, graph: Graph) -> list[Weights] | None:
     weights: list[Weights] = []
     features = x.size(-1)
     for layer in layers:
+        if isinstance(layer, LMGConv):
+            check_flow(layer)
         if (
             type(layer) is not LMGConv
+            or not isinstance(getattr(layer.lin, "weight", None), Tensor)  # someone's own module is in its place
+            or is_uninitialized_parameter(layer.lin.weight)
             or has_hooks(layer)
             or graph.is_partitioned
             or graph.edge_attr is not None

@@ -63,7 +63,7 @@ def calibrate(
             f"model: expected one with LMGConv layers of {only.__name__} coefficients, got {type(model).__name__} "
             "(only=Coefficients scales layers of any)"
         )
-    _refuse_tied(layers)
+    _refuse_tied(model, layers)
     parts = [value for value in (*inputs, *named.values()) if isinstance(value, Graph) and value.is_partitioned]
     if parts or not (distributed.is_available() and distributed.is_initialized()):
         return _calibrated(model, layers, scale, inputs, named)
@@ -87,8 +87,8 @@ def calibrate(
     return factors
 
 
-def _refuse_tied(layers: dict[str, Layer | LMGCStack]) -> None:
-    """Two layers cannot both be brought to scale by one weight, nor one whose weights are computed from others."""
+def _refuse_tied(model: torch.nn.Module, layers: dict[str, Layer | LMGCStack]) -> None:
+    """A weight brings one layer to scale, which nothing else may share, and is computed from no others."""
     owner: dict[int, str] = {}
     for name, layer in layers.items():
         if any(is_parametrized(module) for module in layer.modules()):
@@ -97,6 +97,15 @@ def _refuse_tied(layers: dict[str, Layer | LMGCStack]) -> None:
             other = owner.setdefault(id(parameter), name)
             if other != name:
                 raise ValueError(f"model: layers {other!r} and {name!r} share a parameter and cannot both be scaled")
+    inside = {module for layer in layers.values() for module in layer.modules()}
+    for name, module in model.named_modules():
+        for parameter in () if module in inside else module._parameters.values():
+            if id(parameter) in owner:
+                layer_name, other = owner[id(parameter)], name or type(model).__name__
+                raise ValueError(
+                    f"model: layer {layer_name!r} shares a parameter with {other!r}, which would be scaled with it; "
+                    "tie them after calibrating"
+                )
 
 
 def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer | LMGCStack]:

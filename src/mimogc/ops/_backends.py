@@ -77,19 +77,20 @@ def backend(device: torch.device | str | None = None) -> str:
 
 
 def plain(*values: Tensor | None) -> bool:
-    """Whether these are tensors whose numbers lie where they say, and no subclass that stands for others."""
-    return all(value is None or type(value) in _PLAIN_TENSORS for value in values)
+    """Whether these are tensors whose numbers lie where they say: no subclass, nor a view that negates them."""
+    return all(value is None or (type(value) in _PLAIN_TENSORS and not value.is_neg()) for value in values)
 
 
 def serving(value: Tensor, *others: Tensor | None) -> Backend | None:
     """The implementation for tensors of this device and type; None where only the specification will do.
 
     That is with MIMOGC_BACKEND=reference, for what torch.func, batched gradients and forward-mode derivatives make of a
-    tensor, for subclasses, here or among the others, and while somebody records what torch does (``make_fx``).
+    tensor, for subclasses, here or among the others, and while somebody records what torch does (``make_fx``, ``jit``).
     """
     if (
         not plain(value, *others)
         or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None
         or _instead.get() == "reference"
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0

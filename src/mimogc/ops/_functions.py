@@ -19,23 +19,27 @@ from mimogc.ops._backends import Backend, serving_gradients
 
 
 def _form(tensor: Tensor | None) -> Any:
-    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.device)
 
 
 def save(ctx: Any, *tensors: Tensor | None) -> None:
     """Save what `saved` gives back, with the form that the kernels rely on."""
     ctx.save_for_backward(*tensors)
-    ctx.forms = [_form(tensor) for tensor in tensors]
+    ctx.forms = [(_form(tensor), tensor is not None and tensor.is_contiguous()) for tensor in tensors]
 
 
 def saved(ctx: Any) -> Any:
-    """The saved tensors. Autograd does not notice where `.data` of one, as by ``model.half()``, became another."""
-    tensors = ctx.saved_tensors
-    for tensor, form in zip(tensors, ctx.forms, strict=False):
+    """The saved tensors. Autograd does not notice where `.data` of one, as by ``model.half()``, became another.
+
+    Hooks on saved tensors may give them back in another order: those that were contiguous are so again.
+    """
+    tensors = []
+    for tensor, (form, dense) in zip(ctx.saved_tensors, ctx.forms, strict=False):
         if _form(tensor) != form:
             was, now = (f"{found[0]} {list(found[1])}" for found in (form, _form(tensor)))
             raise RuntimeError(f"a tensor was replaced between forward and backward: expected {was}, got {now}")
-    return tensors
+        tensors.append(tensor.contiguous() if dense else tensor)
+    return tuple(tensors)
 
 
 def _bilinear(ctx: Any, kernel: Callable[..., Tensor], one: Tensor, other: Tensor, graph: Graph, reduce: str) -> Tensor:

@@ -24,7 +24,7 @@ def fit(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None
     features = shape[1]
     try:
         for weight, att, offset, edge, bias in weights:
-            if not plain(weight, att, offset, edge, bias):
+            if weight is None or not plain(weight, att, offset, edge, bias):
                 return False
             twice, width = att.shape
             heads = twice // 2
@@ -47,6 +47,21 @@ def fit(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | None
     return True
 
 
+def check_between(weights: Sequence[Weights], gain: float | None, maximum: bool) -> None:
+    """Refuse layers whose outputs cannot be added to their inputs, or compared with each other."""
+    if gain is None and not maximum:
+        return
+    sizes = [list(getattr(own.weight, "shape", ())) for own in weights]
+    heads = [own.att.size(0) // 2 if isinstance(own.att, Tensor) and own.att.dim() == 2 else 0 for own in weights]
+    if any(len(size) != 2 or not of for size, of in zip(sizes, heads, strict=True)):
+        return  # which `check` says in its own words
+    widths = [size[0] / of for size, of in zip(sizes, heads, strict=True)]
+    if gain is not None and widths != [size[1] for size in sizes]:
+        raise ValueError(f"gain: expected layers with as many channels as features, got weights of {sizes}")
+    if maximum and len(set(widths)) > 1:
+        raise ValueError(f"maximum: expected layers with as many channels as each other, got weights of {sizes}")
+
+
 def sources_of(graph: Graph) -> int:
     """The rows of x: the nodes, or those of a part of a graph with those of its halo behind them."""
     return graph.num_src if graph.is_partitioned else graph.num_nodes
@@ -57,6 +72,8 @@ def check(x: Tensor, weights: Sequence[Weights], graph: Graph, rows: Tensor | No
     shape: tuple[int | str, ...] = (sources_of(graph) if rows is None else "rows", "F")
     sizes: dict[str, int] = {}
     for weight, att, offset, edge, bias in weights:
+        if weight is None:
+            raise TypeError("weight: expected a tensor, got NoneType")
         twice, width = att.shape if isinstance(att, Tensor) and att.dim() == 2 else (0, 0)
         heads = twice // 2
         known = heads > 0 and twice == 2 * heads and width % heads == 0

@@ -14,7 +14,7 @@ from mimogc.ops._backends import serving, serving_gradients
 from mimogc.ops._checks import autocast
 from mimogc.ops._functions import PropagateTanh, contiguous, recomputed, save, saved
 from mimogc.ops._joins import Join, join, join_grad, joined
-from mimogc.ops._layer_checks import check, fit
+from mimogc.ops._layer_checks import check, check_between, fit
 from mimogc.ops._links import Links, links_of_layers
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import propagate_tanh
@@ -96,9 +96,9 @@ def lmgcs(
         wanted = f"int64 [{graph.num_nodes}] on {x.device}"
         raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
     between = Between(gain, maximum and len(weights) > 1)
-    if gain is not None and any(own.weight.size(1) * (own.att.size(0) // 2) != own.weight.size(0) for own in weights):
-        sizes = [list(own.weight.shape) for own in weights]
-        raise ValueError(f"gain: expected layers with as many channels as features, got weights of {sizes}")
+    if len(settings) != len(weights):
+        raise ValueError(f"settings: expected one for each of {len(weights)} layers, got {len(settings)}")
+    check_between(weights, between.gain, between.maximum)
     kernels = not torch.compiler.is_compiling() and serving(x) is _native and not autocast(x.device)
     if not (kernels and fit(x, weights, graph, rows)):
         check(x, weights, graph, rows)
@@ -236,11 +236,20 @@ def _in_turn(
     links: Links,
     kept: list[Tensor | None] | None = None,
 ) -> Tensor:
-    """What the last layer gives, or the largest of all; `kept` gets five tensors of each for the gradients."""
+    """What the last layer gives, or the largest of all.
+
+    `kept` gets five tensors of each for the gradients: input, h (none in the narrow order), scores, derivative, chosen.
+    """
     out, best = x, None
     for own, (slope, gelu), link in zip(weights, settings, links.of(graph), strict=True):
-        given = out.contiguous()
-        out, h, st, derivative = _layer(given, own, graph, link, slope, gelu)
+        given, own = out.contiguous(), Weights(*contiguous(*own))
+        h: Tensor | None = None
+        if not link.parent and _narrow(graph, given, own.weight, own.att.size(0) // 2):
+            out, st, derivative = _native_layers.narrow_layer(given, own, slope, link, gelu)
+        elif _native_layers.multiplies(own.weight):
+            out, h, st, derivative = _native_layers.layer(given, None, own, slope, link, gelu)
+        else:
+            out, h, st, derivative = _native_layers.layer(None, F.linear(given, own.weight), own, slope, link, gelu)
         chosen = None
         if between:
             found = join(out, Join(link.parent, given if between.gain is not None else None, between.gain, best))
@@ -249,19 +258,6 @@ def _in_turn(
         if kept is not None:
             kept += (given, h, st, derivative, chosen)
     return out if best is None else best
-
-
-def _layer(
-    x: Tensor, own: Weights, graph: Graph, links: Any, slope: float, gelu: bool
-) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """Out, h, scores and derivative of `_native_layers.layer`, or of the same in the narrow order, without h."""
-    x, own = x.contiguous(), Weights(*contiguous(*own))
-    if not links.parent and _narrow(graph, x, own.weight, own.att.size(0) // 2):
-        out, st, derivative = _native_layers.narrow_layer(x, own, slope, links, gelu)
-        return out, None, st, derivative
-    if _native_layers.multiplies(own.weight):
-        return _native_layers.layer(x, None, own, slope, links, gelu)
-    return _native_layers.layer(None, F.linear(x, own.weight), own, slope, links, gelu)
 
 
 def _layer_grad(

@@ -45,7 +45,12 @@ def _sizes(dtype: torch.dtype, threads: int, shape: str, *rest: float) -> Any:
 
 def pointer(value: Tensor | None) -> int:
     """The address of the values, null where there are none."""
-    return 0 if value is None else value.data_ptr()
+    if value is None:
+        return 0
+    place = value.data_ptr()
+    if not place and value.numel():
+        raise RuntimeError(f"expected tensors with memory, got one of shape {list(value.shape)} that was freed")
+    return place
 
 
 def sum_heads(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:

@@ -169,6 +169,7 @@ class TypedLayer(Function):
         graph = ctx.graph
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_layer_by_parts, tuple(given), g, graph, kinds, ctx.slope), None, None, None
+        _check_kinds(kinds, graph, scores)  # numpy may have written to them
         g = g.contiguous()
         own = Weights(*contiguous(weight, att, offset, scores, bias))
         typed = Typed(kinds, scores.size(0), torch.mm(g, messages.t()))
@@ -209,6 +210,7 @@ class TypedPairScores(Function):
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_pairs_by_parts, tuple(given), g, ctx.graph, kinds, ctx.slope), None, None, None
         source, target, att, table, g = contiguous(*given, g)
+        _check_kinds(kinds, ctx.graph, table)
         of = source, target, att, ctx.slope, g, ctx.graph, table, kinds
         found = _native.typed_pair_scores_grad(*of, same=ctx.same)
         return *found, None, None, None

@@ -14,6 +14,7 @@ from mimogc.nn.coefficients.base import (
     Channels,
     Pair,
     Scored,
+    check_shapes,
     fixed_heads,
     normalization,
     source_channels,
@@ -37,7 +38,7 @@ class GAT(Scored):
         edge_dim: int | None = None,
     ) -> None:
         super().__init__(heads, edge_dim, width=heads * out_channels)
-        self.out_channels = out_channels
+        self.out_channels: int = out_channels
         self.negative_slope = negative_slope
         self.att_src = Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = Parameter(torch.empty(1, heads, out_channels))
@@ -51,11 +52,9 @@ class GAT(Scored):
                 glorot(parameter)
 
     def check(self) -> None:
-        expected = (1, self.heads, self.out_channels)
-        for name in ("att_src", "att_dst", "att_edge"):  # torch would broadcast them
-            value = getattr(self, name)
-            if value is not None and value.shape != expected:
-                raise ValueError(f"{name}: expected shape {list(expected)}, got {list(value.shape)}")
+        shape = (1, self.heads, self.out_channels)  # torch would broadcast others
+        names = ("att_src", "att_dst") if self.lin_edge is None else ("att_src", "att_dst", "att_edge")
+        check_shapes(self, dict.fromkeys(names, shape))
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = (h[0] * self.att_src).sum(-1), (h[1] * self.att_dst).sum(-1)  # [N, K]
@@ -95,7 +94,7 @@ class GATv2(Scored):
         affine: bool = False,
     ) -> None:
         super().__init__(heads, edge_dim, width=heads * out_channels)
-        self.out_channels = out_channels
+        self.out_channels: int = out_channels
         self.negative_slope = negative_slope
         self.share_weights = share_weights
         self.att = Parameter(torch.empty(1, heads, out_channels))
@@ -115,6 +114,9 @@ class GATv2(Scored):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         glorot(self.att)
+
+    def check(self) -> None:
+        check_shapes(self, {"att": (1, self.heads, self.out_channels)}, {"lin_target": self.heads * self.out_channels})
 
     def rescale(self, factor: float) -> None:
         if self.lin_target is not None or self.lin_edge is not None:
@@ -165,6 +167,9 @@ class FAGCN(Scored):
         if self.offset is not None:
             with torch.no_grad():
                 self.offset.copy_(offsets(1))
+
+    def check(self) -> None:
+        check_shapes(self, {} if self.offset is None else {"offset": (1,)}, {"att_src": 1, "att_dst": 1})
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         target = self.att_dst(x[1])

@@ -1,11 +1,11 @@
 """What a coefficient class is, and what the published ones share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 
 from mimogc.graph import Graph
 from mimogc.ops import at_sources, at_targets, sum_at_targets
@@ -87,6 +87,21 @@ class Coefficients(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"
+
+
+def check_shapes(
+    owner: Coefficients, parameters: Mapping[str, tuple[int, ...]], maps: Mapping[str, int] | None = None
+) -> None:
+    """Refuse parameters of other shapes, and linear maps to other numbers of channels."""
+    for name, shape in parameters.items():
+        value = getattr(owner, name)
+        if value is None or value.shape != shape:
+            found = None if value is None else list(value.shape)
+            raise ValueError(f"{name}: expected shape {list(shape)}, got {found}")
+    for name, rows in (maps or {}).items():
+        weight = getattr(getattr(owner, name), "weight", None)
+        if isinstance(weight, Tensor) and not is_uninitialized_parameter(weight) and weight.shape[:-1] != (rows,):
+            raise ValueError(f"{name}.weight: expected shape [{rows}, F], got {list(weight.shape)}")
 
 
 class Scored(Coefficients):

@@ -10,6 +10,7 @@ from mimogc.nn.coefficients.base import (
     Coefficients,
     Pair,
     Scored,
+    check_shapes,
     fixed_heads,
     source_channels,
     target_channels,
@@ -32,6 +33,9 @@ class Gated(Scored):
 
     def map_shape(self, out_channels: int) -> tuple[int, int]:
         return out_channels, 1
+
+    def check(self) -> None:
+        check_shapes(self, {}, {"lin_key": self.heads, "lin_query": self.heads})
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         score = at_targets(self.lin_key(x[1]), graph) + at_sources(self.lin_query(x[0]), graph)
@@ -64,6 +68,9 @@ class Sheaf(Coefficients):
 
     def restriction(self, own: Tensor, other: Tensor) -> Tensor:
         return torch.tanh(own + other).view(-1, self.stalk_dim, self.stalk_dim)
+
+    def check(self) -> None:
+        check_shapes(self, {}, {"lin_own": self.heads, "lin_other": self.heads})
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
         source, target = x
