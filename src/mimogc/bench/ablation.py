@@ -13,7 +13,7 @@ from mimogc.bench.workloads import WORKLOADS
 from mimogc.data import DataError, load_molecules
 from mimogc.graph import Graph
 from mimogc.nn import LMGConv, LMGCStack
-from mimogc.ops import _layers, _thresholds
+from mimogc.ops import _native_layers, _thresholds
 from mimogc.studies.zinc_models import regressor, width
 from mimogc.training.graphs import BATCH_SIZE, CLIP, FlatAdamW, MoleculeTask, train_epoch
 
@@ -32,7 +32,7 @@ def changed(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _activation_outside(*given: Any) -> Any:
-    """`_layers._layer` with the activation in torch."""
+    """`_native_layers.layer` with the activation in torch."""
     *inputs, gelu = given
     out, h, st, _ = _kernel(*inputs, False)
     if not gelu:
@@ -42,7 +42,7 @@ def _activation_outside(*given: Any) -> Any:
     return out * distribution, h, st, distribution + out * density
 
 
-_kernel: Any = _layers._layer
+_kernel: Any = _native_layers.layer
 
 
 class _UsualAdamW:
@@ -64,7 +64,7 @@ class _UsualAdamW:
 WITHOUT: dict[str, Callable[[], Any]] = {
     "nothing": nullcontext,
     "the stack: layers one by one": nullcontext,
-    "activation in the kernel": lambda: changed(_layers, "_layer", _activation_outside),
+    "activation in the kernel": lambda: changed(_native_layers, "layer", _activation_outside),
     "classes of like atoms": lambda: changed(_thresholds, "ALIKE", -1.0),
     "weights as one vector: torch's fused AdamW": nullcontext,
 }
