@@ -118,7 +118,7 @@ def test_reset_and_repr(graph):
 def test_wrong_arguments(graph):
     with pytest.raises(ValueError, match="basis: expected one of monomial, chebyshev, cayley, got 'legendre'"):
         PolynomialConv(2, 2, 2, "legendre")
-    with pytest.raises(ValueError, match="degree: expected at least 0, got -1"):
+    with pytest.raises(ValueError, match="degree: expected a whole number of at least 0, got -1"):
         PolynomialConv(2, 2, -1)
     with pytest.raises(ValueError, match=r"x: expected shape \[N, 2\], got \[11, 3\]"):
         PolynomialConv(2, 2)(torch.randn(11, 3), graph)
