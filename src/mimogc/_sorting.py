@@ -1,11 +1,12 @@
 """Sorts edges into CSR and CSC by counting, in compiled code where there is some, else in torch."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from mimogc._library import library, on_huge_pages, run
 
@@ -85,7 +86,8 @@ def _check_size(edges: int, num_src: int, num_dst: int) -> None:
 
 
 def _sort_native(src: Tensor, dst: Tensor, num_src: int, num_dst: int, replace_loops: bool, capacity: int) -> Arrays:
-    src, dst = (ends.contiguous() if ends.dtype == torch.int32 else ends.long().contiguous() for ends in (src, dst))
+    src, dst = (ends if ends.dtype == torch.int32 else ends.long() for ends in (src.resolve_neg(), dst.resolve_neg()))
+    src, dst = src.contiguous(), dst.contiguous()
     dst = dst.to(src.dtype)
     if src.numel() and not (src.data_ptr() and dst.data_ptr()):
         raise TypeError(f"edge_index: expected a tensor with memory of its own, got {type(src).__name__}")
@@ -118,6 +120,9 @@ def add_loops(arrays: Arrays, num_src: int, num_dst: int, struct: Callable[[], A
     if torch.compiler.is_compiling() or not (sources.is_cpu and library() is not None):
         return _add_loops_reference(rowptr, sources, position, num_src, num_dst, replace)
     _check_size(edges + loops, num_src, num_dst)
+    if position.dtype != torch.int32 or position.shape != (edges,):
+        raise ValueError(f"position: expected int32 [{edges}], got {position.dtype} {list(position.shape)}")
+    position = position.contiguous()
     out, threads = _room(num_src, num_dst, edges + loops), torch.get_num_threads()
     found = run("mimogc_add_loops", struct(), position.data_ptr(), replace, threads, out.data_ptr())
     return _arrays(out, num_src, num_dst, edges + loops, found)
@@ -138,24 +143,33 @@ def _add_loops_reference(
     return rowptr, sources, position, colptr, targets, slot
 
 
-def struct_of(arrays: tuple[Tensor, ...], counts: tuple[int, int, int]) -> Any:
-    """The kernels' MimogcGraph of rowptr, sources, colptr, targets and slot, if they fit the counts."""
-    num_src, num_dst, edges = counts
-    lengths = (num_dst + 1, edges, num_src + 1, edges, edges)
-    found = [(array.dtype, tuple(array.shape), array.is_contiguous()) for array in arrays]
-    if found != [(torch.int32, (length,), True) for length in lengths]:
-        raise ValueError(f"graph: expected arrays of int32 for {counts} sources, targets and edges, got {found}")
-    places = [array.data_ptr() for array in arrays]
-    return library().ffi.new("MimogcGraph*", (*counts, *places, 0))  # type: ignore[union-attr]
-
-
-def outside_transforms() -> AbstractContextManager[Any]:
-    """Where new tensors may be kept: not under torch.func, nor in inference mode, to which they would belong."""
+def outside_transforms(given: Tensor) -> AbstractContextManager[Any]:
+    """Where tensors made of `given` may be kept: not under torch.func, nor in a mode, to which they would belong."""
     if torch.compiler.is_compiling():
         return nullcontext()
     if torch._C._are_functorch_transforms_active():
         return cast(AbstractContextManager[Any], torch._C._DisableFuncTorch())
+    if torch._C._len_torch_dispatch_stack():
+        return _outside_modes(given)
     return torch.inference_mode(False)
+
+
+@contextmanager
+def _outside_modes(given: Tensor) -> Iterator[None]:
+    """Where nobody records what torch does, or computes shapes alone; but not with what is recorded itself."""
+    from torch.fx.experimental.proxy_tensor import get_innermost_proxy_mode, get_proxy_slot
+
+    mode: Any = get_innermost_proxy_mode()
+    if mode is not None and get_proxy_slot(given, mode.tracer, None) is not None:
+        raise TypeError(
+            "edge_index: make_fx cannot record how edges are sorted; use torch.export, or close over a Graph"
+        )
+    with _disable_current_modes(), torch.inference_mode(False):
+        yield
+
+
+def within_transforms() -> bool:
+    return bool(torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack())
 
 
 def unwrapped(edge_index: Tensor) -> Tensor:

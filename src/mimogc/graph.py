@@ -18,9 +18,10 @@ from mimogc._sorting import (
     outside_transforms,
     sorted_attributes,
     sorted_edges,
-    struct_of,
     unwrapped,
+    within_transforms,
 )
+from mimogc._structs import known_sorted, struct
 
 T = TypeVar("T")
 KEPT_EDGES = 2**22  # up to which what is derived of every edge is kept: 32 MB each
@@ -67,15 +68,16 @@ class Graph:
         if type(edge_index) is not Tensor and hasattr(edge_index, "as_tensor"):
             edge_index = edge_index.as_tensor()  # PyG's EdgeIndex keeps its numbers in a tensor of its own
         check_edge_index(edge_index)
-        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-            with outside_transforms():
-                arrays, num_src, num_dst = sorted_edges(unwrapped(edge_index), num_nodes, add_self_loops)
+        if not torch.compiler.is_compiling() and within_transforms():
+            edge_index = unwrapped(edge_index)
+            with outside_transforms(edge_index):
+                arrays, num_src, num_dst = sorted_edges(edge_index, num_nodes, add_self_loops)
         else:
             arrays, num_src, num_dst = sorted_edges(edge_index, num_nodes, add_self_loops)
         if edge_attr is not None:
             check_edge_attr(edge_attr, edge_index)
             edge_attr = sorted_attributes(edge_attr, *arrays[:3], add_self_loops)
-        return Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops)
+        return known_sorted(Graph(*arrays, num_src, num_dst, edge_attr, add_self_loops))
 
     @property
     def num_nodes(self) -> int:
@@ -214,9 +216,9 @@ class Graph:
     def _remembered(self, name: str, compute: Callable[[], "Graph"]) -> "Graph":
         """A graph whose attributes come from these, kept while they stay the same."""
         values = self.edge_attr
-        if values is not None and (values.requires_grad or is_transformed(values)):
-            return compute()  # what belongs to one backward pass or program is not kept
-        version = None if values is None or values.is_inference() else values._version
+        if values is not None and (values.requires_grad or is_transformed(values) or values.is_inference()):
+            return compute()  # not kept: what belongs to one backward pass or program, or may change unseen
+        version = None if values is None else values._version
         return self._once((name, version), compute, self)
 
     @property
@@ -242,7 +244,8 @@ class Graph:
         arrays = self.rowptr, self.sources, position, self.colptr, self.targets, self.slot
         arrays = add_loops(arrays, self.num_src, self.num_dst, lambda: self._struct, replace_existing)
         extra = None if replace_existing else arrays[2] < 0
-        return self.like(Graph(*arrays, self.num_src, self.num_dst, None, replace_existing, extra))
+        made = Graph(*arrays, self.num_src, self.num_dst, None, replace_existing, extra)
+        return self.like(known_sorted(made))
 
     def like(self, other: "Graph") -> "Graph":
         """A graph with other edges between the same nodes, as a graph of the same kind as this one."""
@@ -274,20 +277,14 @@ class Graph:
     def _once(self, key: object, compute: Callable[[], T], by: "Graph | None" = None) -> T:
         cache = cast(Graph, by or self._cache.get("edges", self))._cache  # of the graph whose edges these are
         if key not in cache:
-            with outside_transforms():
+            with outside_transforms(self.rowptr):
                 cache[key] = compute()
         return cast(T, cache[key])
 
     @property
     def _struct(self) -> Any:
-        """This graph as the kernels' MimogcGraph, kept as long as its arrays stay where they are."""
-        arrays = self.rowptr, self.sources, self.colptr, self.targets, self.slot
-        places = [array.data_ptr() for array in arrays]
-        before: Any = self._cache.get("struct")
-        if before is None or before[0] != places:
-            before = places, struct_of(arrays, (self.num_src, self.num_dst, self.num_edges))
-            self._cache["struct"] = before
-        return before[1]
+        """This graph as the kernels' MimogcGraph."""
+        return struct(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}

@@ -1,7 +1,7 @@
 """Whether the arguments and parameters of a layer are what they should be; each refusal names the one that is not."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -77,7 +77,7 @@ def check_alike(layer: "LMGConv") -> None:
 
 def check_features_fit(layer: "LMGConv", x: Tensor) -> None:
     """Refuse features that do not fit lin.weight."""
-    weight = getattr(layer.lin, "weight", layer)
+    weight: Any = getattr(layer.lin, "weight", layer)
     if weight is layer:  # someone's own module is in the place of `lin`, and has none
         return
     if weight is None:

@@ -114,6 +114,10 @@ int64_t mimogc_sort_edges(const void* src, const void* dst, int32_t bytes, int64
 int64_t mimogc_add_loops(const MimogcGraph* graph, const int32_t* position, int32_t replace, int32_t threads,
                          int32_t* out);
 
+// Whether the arrays are those of one sorted graph, so that no kernel reads or writes beyond them. Returns 0, or what
+// is wrong first: -1 rowptr, -2 sources, -3 colptr, -4 targets, -5 slot.
+int64_t mimogc_check(const MimogcGraph* graph, int32_t threads);
+
 // Asks for huge pages for `bytes` at `start`, which nothing has been written to yet; where there are none, nothing.
 int64_t mimogc_huge_pages(void* start, int64_t bytes);
 

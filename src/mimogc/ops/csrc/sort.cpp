@@ -1,4 +1,5 @@
 // Sorts edges into CSR and CSC by counting, linear in edges and nodes, and adds loops to a sorted graph.
+#include <atomic>
 #include <vector>
 
 #include "call.h"
@@ -184,10 +185,45 @@ int64_t add_loops(const MimogcGraph& graph, const int32_t* position, bool replac
     return to.rowptr[num_dst];
 }
 
+bool ascends(const int32_t* ptr, int64_t rows, int64_t edges) {
+    if (ptr[0] != 0 || ptr[rows] != edges) return false;
+    for (int64_t i = 0; i < rows; i++)
+        if (ptr[i] > ptr[i + 1]) return false;
+    return true;
+}
+
+int64_t check(const MimogcGraph& graph, int threads) {
+    const int64_t num_src = graph.num_src, num_dst = graph.num_dst;
+    if (!ascends(graph.rowptr, num_dst, graph.num_edges)) return -1;
+    if (!ascends(graph.colptr, num_src, graph.num_edges)) return -3;
+    std::atomic<bool> sources(true), targets(true), slot(true);
+    for_rows<int32_t>(graph.rowptr, num_dst, graph.num_edges, threads, [&](int64_t i, std::vector<int32_t>&) {
+        int32_t before = 0;
+        for (int64_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; before = graph.sources[e++])
+            if (graph.sources[e] < before || graph.sources[e] >= num_src) sources = false;
+    });
+    if (!sources) return -2;
+    for_rows<int32_t>(graph.colptr, num_src, graph.num_edges, threads, [&](int64_t j, std::vector<int32_t>&) {
+        int64_t before = -1;
+        for (int64_t q = graph.colptr[j]; q < graph.colptr[j + 1]; before = graph.slot[q++]) {
+            const int64_t i = graph.targets[q], e = graph.slot[q];
+            if (i < 0 || i >= num_dst)
+                targets = false;
+            else if (e <= before || e < graph.rowptr[i] || e >= graph.rowptr[i + 1] || graph.sources[e] != j)
+                slot = false;
+        }
+    });
+    return !targets ? -4 : !slot ? -5 : 0;
+}
+
 }  // namespace
 }  // namespace mimogc
 
 using namespace mimogc;
+
+int64_t mimogc_check(const MimogcGraph* graph, int32_t threads) {
+    return within_memory([&] { return check(*graph, threads); });
+}
 
 int64_t mimogc_sort_edges(const void* src, const void* dst, int32_t bytes, int64_t num_edges, int64_t num_src,
                           int64_t num_dst, int32_t replace_loops, int32_t threads, int32_t* out) {

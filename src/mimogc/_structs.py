@@ -1,0 +1,60 @@
+"""A graph's arrays as the kernels see them: checked once, and kept while they stay where and what they are."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mimogc._library import library, run
+
+if TYPE_CHECKING:
+    from mimogc.graph import Graph
+
+
+def _struct_of(arrays: tuple[Tensor, ...], counts: tuple[int, int, int]) -> Any:
+    """The kernels' MimogcGraph of rowptr, sources, colptr, targets and slot, if they fit the counts."""
+    num_src, num_dst, edges = counts
+    lengths = (num_dst + 1, edges, num_src + 1, edges, edges)
+    found = [(array.dtype, tuple(array.shape), array.is_contiguous()) for array in arrays]
+    if found != [(torch.int32, (length,), True) for length in lengths]:
+        raise ValueError(f"graph: expected arrays of int32 for {counts} sources, targets and edges, got {found}")
+    places = [array.data_ptr() for array in arrays]
+    return library().ffi.new("MimogcGraph*", (*counts, *places, 0))  # type: ignore[union-attr]
+
+
+def _check_sorted(made: Any) -> None:
+    """Refuse arrays that are not those of one sorted graph: a kernel would read beyond them."""
+    wrong = run("mimogc_check", made, torch.get_num_threads())
+    if wrong:
+        name = ("rowptr", "sources", "colptr", "targets", "slot")[-1 - wrong]
+        raise ValueError(f"graph: expected arrays as Graph.from_edge_index sorts them, got others in {name}")
+
+
+def _state(graph: "Graph") -> list[tuple[int, int, int]]:
+    """What changes when an array moves, is resized or written to."""
+    arrays = _arrays(graph)
+    return [(each.data_ptr(), each.numel(), 0 if each.is_inference() else each._version) for each in arrays]
+
+
+def _arrays(graph: "Graph") -> tuple[Tensor, ...]:
+    return graph.rowptr, graph.sources, graph.colptr, graph.targets, graph.slot
+
+
+def known_sorted(graph: "Graph") -> "Graph":
+    """The same graph, whose arrays need not be checked: `_sorting` has made them."""
+    if not torch.compiler.is_compiling() and type(graph.rowptr) is Tensor and graph.rowptr.is_cpu:
+        graph._cache["sorted"] = _state(graph)
+    return graph
+
+
+def struct(graph: "Graph") -> Any:
+    """The kernels' MimogcGraph."""
+    state = _state(graph)
+    before: Any = graph._cache.get("struct")
+    if before is None or before[0] != state:
+        made = _struct_of(_arrays(graph), (graph.num_src, graph.num_dst, graph.num_edges))
+        of: Any = graph._cache.get("edges", graph)  # the graph whose edges these are
+        if of._cache.get("sorted") != state:  # they may be anybody's
+            _check_sorted(made)
+        before = graph._cache["struct"] = state, made
+    return before[1]
