@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mimogc.runs.run import Scalar
 
 #: the flags that `mimogc reproduce` has for every study
-COMMON = (
+COMMON: tuple[str, ...] = (
     "--methods",
     "--datasets",
     "--variants",

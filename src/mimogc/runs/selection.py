@@ -104,8 +104,15 @@ def best(study: "Study", records: Iterable[Record], metric: str) -> list[Record]
 def scores(study: "Study", records: Iterable[Record], metric: str) -> list[float]:
     """The values of a metric; what is not finite is as bad as can be."""
     worst = math.inf if study.lower_is_better(metric) else -math.inf
-    values = [record.outcome.metrics[metric] for record in records]
+    values = [_value(record, metric) for record in records]
     return [value if math.isfinite(value) else worst for value in values]
+
+
+def _value(record: Record, metric: str) -> float:
+    if metric not in record.outcome.metrics:
+        given = ", ".join(record.outcome.metrics) or "none"
+        raise ValueError(f"expected the metric {metric!r} in every run, got {given} in {record.run.label()}")
+    return record.outcome.metrics[metric]
 
 
 def cell_of(
