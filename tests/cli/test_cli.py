@@ -250,6 +250,14 @@ def test_a_method_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "heads" in out
     assert "mimogc reproduce universality --methods lmgc\n" in out  # that study has the paper's names
     assert "mimogc reproduce heterophilic --methods eq12\n" in out
+    out = mimogc(capsys, "methods", "lmgc")[1]
+    assert "  not universality: it has the paper's names, its lmgc is eq12 here\n" in out
+    assert "not universality" not in mimogc(capsys, "methods", "gcn")[1]
+    out = " ".join(mimogc(capsys, "reproduce", "universality", "--help")[1].split())
+    assert "its lmgc is equation 12, which is called eq12 in the other studies" in out
+    assert "the best by mse counts" in out
+    assert "the best on validation counts" in mimogc(capsys, "reproduce", "zinc12k", "--help")[1]
+    assert "the best on validation counts" in mimogc(capsys, "reproduce", "heterophilic", "--help")[1]
     assert mimogc(capsys, "methods", "LMGC")[0] == 0
     document = json.loads(mimogc(capsys, "methods", "mimogc", "--json")[1])
     assert document["studies"] == ["universality"]
