@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mimogc.runs import export
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import Outcome, Record, Run, hparams
 from mimogc.runs.store import Store, StoreError
@@ -72,6 +73,15 @@ def test_the_mark_needs_no_torch(store: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "True" in done.stdout
+
+
+def test_a_setting_of_several_types_is_text_in_parquet(store: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    runs = [Run("mixed", "d", "m", "v", hparams(w=w), 0, 0) for w in ("auto", 3)]
+    with Store(store, write=True) as results:
+        results.add([Record(run, "done", Outcome({"loss": 1.0}), {}, "2026") for run in runs])
+        assert export.write(results, "parquet", tmp_path / "x.parquet", None, False) == 9
+    assert sorted(pandas.read_parquet(tmp_path / "x.parquet")["hparams.w"].dropna()) == ["3", "auto"]
 
 
 def test_stores_can_be_joined(store: Path, tmp_path: Path) -> None:

@@ -113,6 +113,9 @@ def _write(found: list[Row], kind: str, output: Path | None, curves: bool) -> in
     if kind == "parquet":
         assert output is not None
         made = frame(found, curves)
+        for name in made.select_dtypes("object"):
+            if len({type(value) for value in made[name].dropna()}) > 1:  # a column of the file has one type
+                made[name] = made[name].map(str, na_action="ignore")
         try:
             made.to_parquet(output)
         except ImportError as error:

@@ -127,8 +127,10 @@ class Store:
     def frame(self, study: str | None = None, curves: bool = False) -> "pandas.DataFrame":
         """The finished runs as a pandas frame, a row for each; pandas is needed only here.
 
-        Columns are those of `mimogc.runs.export.rows`. ``selected`` is true for the runs that the study's own selection
-        counts for its table; it is missing where the study cannot be loaded, as one's own in a module that is not here.
+        Columns are ``id``, ``study``, ``dataset``, ``method``, ``variant``, ``split``, ``seed``, ``status``,
+        ``selected``, ``seconds``, ``finished_at``, then ``hparams.NAME`` and ``metrics.NAME``. ``selected`` is true for
+        the runs that the study's own selection counts for its table; it is missing where the study cannot be loaded,
+        as one of one's own in a module that is not here.
 
         Args:
             study: only the runs of this study.
