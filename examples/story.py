@@ -4,7 +4,7 @@ It shows the amplification of GCN, LMGC and MIMO-GC as pictures, and how the ran
 As a script it prints the numbers behind them: operator rank 1 for GCN, K for LMGC; GCN's features collapse to rank one
 at the predicted rate, LMGC's keep theirs.
 
-marimo edit examples/story.py    (pip install "mimogc[explore]")
+marimo edit examples/story.py    (pip install "mimogc[notebooks]")
 python examples/story.py
 """
 

@@ -90,5 +90,7 @@ def test_training_curves_of_scores_are_linear_and_unknown_ones_refused() -> None
     assert list(axes.lines[0].get_ydata()) == [0.0, 50.0]
     with pytest.raises(ValueError, match=r"metric: expected a curve that the runs have \(val_accuracy\), got 'foo'"):
         plot.training_curves(runs, "foo")
+    with pytest.raises(ValueError, match="records: expected at least one run, got none"):
+        plot.training_curves([], "val_accuracy")
     with pytest.raises(ValueError, match=r"by: expected one of method, .*, got 'colour'"):
         plot.training_curves(runs, "val_accuracy", by="colour")

@@ -248,7 +248,9 @@ def training_curves(
     if by not in GROUPS:
         raise ValueError(f"by: expected one of {', '.join(GROUPS)}, got {by!r}")
     known = sorted({name for record in records for name in record.outcome.curves} - set(AXES))
-    if records and metric not in known:
+    if not records:
+        raise ValueError("records: expected at least one run, got none")
+    if metric not in known:
         raise ValueError(f"metric: expected a curve that the runs have ({', '.join(known) or 'none'}), got {metric!r}")
     logarithmic = any(word in metric for word in ERRORS)
     axes, seen = _axes(ax), dict[str, Color]()

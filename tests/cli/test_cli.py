@@ -250,6 +250,14 @@ def test_a_method_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "heads" in out
     assert "mimogc reproduce universality --methods lmgc\n" in out  # that study has the paper's names
     assert "mimogc reproduce heterophilic --methods eq12\n" in out
+    out = mimogc(capsys, "methods", "lmgc")[1]
+    assert "  not universality: it has the paper's names, its lmgc is eq12 here\n" in out
+    assert "not universality" not in mimogc(capsys, "methods", "gcn")[1]
+    out = " ".join(mimogc(capsys, "reproduce", "universality", "--help")[1].split())
+    assert "its lmgc is equation 12, which is called eq12 in the other studies" in out
+    assert "the best by mse counts" in out
+    assert "the best on validation counts" in mimogc(capsys, "reproduce", "zinc12k", "--help")[1]
+    assert "the best on validation counts" in mimogc(capsys, "reproduce", "heterophilic", "--help")[1]
     assert mimogc(capsys, "methods", "LMGC")[0] == 0
     document = json.loads(mimogc(capsys, "methods", "mimogc", "--json")[1])
     assert document["studies"] == ["universality"]
@@ -356,13 +364,45 @@ def test_export_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out, Path("none.csv").exists()) == (2, "", False)
     assert "unknown study 'nothing'" in err
     code, out, err = mimogc(capsys, "export", *STORE, "--study", "zinc", "--output", "none.csv")
-    assert (code, out, err) == (0, "", "wrote 0 rows to none.csv\n")
+    assert (code, out, err) == (0, "", "no runs of zinc; the store has least-squares\nwrote 0 rows to none.csv\n")
     for arguments, message in (
         (("--format", "xls"), "--format: expected one of csv, parquet, got 'xls'"),
         (("--format", "parquet"), "--output: expected a file for parquet, got nothing"),
+        (("--output", "no/such.csv"), "--output: there is no folder no"),
+        (("--output", "."), "--output: expected a file; . is a folder"),
     ):
         code, _, err = mimogc(capsys, "export", *STORE, *arguments)
         assert (code, err) == (2, f"mimogc: {message}\n")
+
+
+def test_export_marks_what_is_selected_and_says_where_nothing_is(capsys: pytest.CaptureFixture[str]) -> None:
+    mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
+    for curves in ((), ("--curves",)):
+        code, out, err = mimogc(capsys, "export", *STORE, "--study", "LEAST-squares", "--output", "-", *curves)
+        assert (code, err, Path("-").exists()) == (0, "", False)
+        rows = list(csv.DictReader(out.splitlines()))
+        assert len({row["id"] for row in rows}) == 4
+        assert len({row["id"] for row in rows if row["selected"] == "True"}) == 2  # a learning rate of each method
+    code, out, err = mimogc(capsys, "export", *STORE, "--study", "heterophilic", "--curves")
+    assert (code, out.strip()) == (0, "id,study,dataset,method,variant,split,seed,selected,point")
+    assert err == "no curves of heterophilic; the store has least-squares\n"
+    Path("empty.db").touch()
+    code, out, err = mimogc(capsys, "export", "--store", "empty.db")
+    assert (code, err) == (0, "no runs; the store has no runs\n")
+    assert out.startswith("id,study,dataset,method,variant,split,seed,status,selected,seconds,finished_at")
+    code, out, err = mimogc(capsys, "report", "--store", "empty.db", "--output", "pages")
+    assert (code, out, err) == (0, "wrote pages/index.html\n", "no runs; the store has no runs\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [("runs.db", "--output: expected a folder; runs.db is a file"), ("/proc/rep", "--output: the folder /proc/rep")],
+)
+def test_a_report_needs_a_folder(capsys: pytest.CaptureFixture[str], folder: str, message: str) -> None:
+    Path("runs.db").touch()
+    code, out, err = mimogc(capsys, "report", *STORE, "--output", folder)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
 
 
 def test_export_as_parquet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,10 @@
 
 import re
 
+import torch
+
 from mimogc.explore import cards, views
-from mimogc.explore.choices import Choice
+from mimogc.explore.choices import Choice, random_layer, tour
 
 
 def text(card: cards.Card) -> str:
@@ -38,11 +40,31 @@ def test_the_counterexample_is_shown() -> None:
     assert one is not None
     assert two is not None
     shown = " and ".join(
-        f"{views.ELEMENTS[case.element]} among {{ {' '.join(views.ELEMENTS[i] for i in case.multiset)} }}"
+        f"{views.ELEMENTS[case.element]} among {{ {' , '.join(views.ELEMENTS[i] for i in case.multiset)} }}"
         for case in (one, two)
     )
     assert f"✗ collision Of 9,180 pairs, these two give the same output: {shown}" in text(cards.multisets(colliding))
     assert "✓ no collision All 9,180 pairs are told apart." in text(cards.multisets(Choice()))
+
+
+def test_the_tour_says_what_the_card_of_softmax_shows() -> None:
+    """Two elements, each among {a}; and it is true that {a} and {a, a} give one output, too."""
+    _, story, choice = tour()[2]
+    one, two = views.multisets(choice).injectivity.counterexample or (None, None)
+    assert one is not None
+    assert two is not None
+    assert (one.multiset, two.multiset) == ((0,), (0,))
+    assert one.element != two.element
+    assert "two elements, each among {a}" in " ".join(story.split())
+    layer, x = random_layer(choice, 4), torch.randn(3, 4).double()
+    x[2] = x[1]
+    once, twice = (layer(x, torch.tensor([sources, [0] * len(sources)]))[0] for sources in ([1], [1, 2]))
+    assert torch.allclose(once, twice)
+
+
+def test_members_of_a_multiset_have_commas_between_them() -> None:
+    shown = re.sub(r"<[^>]*>", "", cards.multisets(Choice(heads=1, loops=False)).html)
+    assert re.search(r"among \{(a|b|c|2a), (a|b|c|2a)", shown)
 
 
 def test_a_reason_is_a_message_and_the_graph_is_still_drawn() -> None:

@@ -140,6 +140,11 @@ def test_the_tour_leads_from_four_graphs_to_one(page: Chrome) -> None:
     pick(page, "Guided tour", "3. What softmax cannot count")
     assert wait_for(page, "#story", "GAT without self-loops")
     assert "✗ collision" in wait_for(page, "#injectivity h3", "✗")
+    assert page.find_element(By.TAG_NAME, "main").get_attribute("data-meant") == "multisets"
+    card = page.find_element(By.CSS_SELECTOR, "#multisets")
+    assert card.value_of_css_property("outline-style") == "solid"
+    seen = "const box = arguments[0].getBoundingClientRect(); return box.top < innerHeight - 50 && box.bottom > 50;"
+    assert page.execute_script(seen, card)  # it was scrolled to
     pick(page, "Guided tour", "4. Why more than one graph")
     assert wait_for(page, "#story", "LMGC with K = 1")
     assert "✗ dependent outputs" in wait_for(page, "#independence h3", "✗")

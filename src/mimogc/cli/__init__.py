@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from mimogc.cli.data import data
-from mimogc.cli.options import JsonOption, StoreOption, check_own_methods, check_store
+from mimogc.cli.options import JsonOption, StoreOption, check_file, check_folder, check_own_methods, check_store
 from mimogc.cli.reproduce import INTERRUPTED, SETTINGS, reproduce
-from mimogc.runs.options import UsageError, known
+from mimogc.runs.options import UsageError
 from mimogc.runs.store import DEFAULT as DEFAULT_STORE
 
 app = typer.Typer(
@@ -108,14 +108,19 @@ def report(
 ) -> None:
     """Write the report, a page and tables, from the stored results only."""
     check_store(store, create=False)
+    check_folder("--output", output, make=store.is_file())
     from mimogc.cli import present
     from mimogc.report import write_report
+    from mimogc.runs.store import Store
 
     page = write_report(store, output, everything)
     if as_json:
         print(present.as_json({"store": str(store), "report": str(page)}))
     else:
         print(f"wrote {page}")
+    with Store(store) as results:
+        if not results.studies():
+            _say_what_there_is("runs", None, [])
 
 
 @app.command(epilog="Example: mimogc methods lmgc")
@@ -149,7 +154,7 @@ def export(
         bool, typer.Option("--curves", help="A row per point of each run's curves, not per run.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to; without it CSV goes to stdout.")
+        Path | None, typer.Option(metavar="FILE", help="Where to; without it, or with -, CSV goes to stdout.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
@@ -157,7 +162,6 @@ def export(
 
     Columns: what a run is, hparams.NAME, metrics.NAME. In Python: mimogc.runs.store.Store(PATH).frame().
     """
-    from mimogc import studies
     from mimogc.runs import export as exporting
     from mimogc.runs.store import Store
 
@@ -165,13 +169,22 @@ def export(
         raise UsageError(f"--format: expected one of {', '.join(exporting.FORMATS)}, got {kind!r}")
     if kind == "parquet" and output is None:
         raise UsageError("--output: expected a file for parquet, got nothing")
+    if output is not None and str(output) == "-" and kind == "csv":
+        output = None  # stdout, as elsewhere
+    if output is not None:
+        check_file("--output", output)
     check_store(store, create=False)
     with Store(store) as results:
-        if study is not None:
-            known("study", study, dict.fromkeys([*studies.BUILT_IN, *(r.run.study for r in results.records())]))
         count = exporting.write(results, kind, output, study, curves)
+        if not count:
+            _say_what_there_is("curves" if curves else "runs", study, results.studies())
     if output is not None:
         print(f"wrote {count:,} rows to {output}", file=sys.stderr)
+
+
+def _say_what_there_is(what: str, study: str | None, stored: Sequence[str]) -> None:
+    of = f" of {study}" if study else ""
+    print(f"no {what}{of}; the store has {', '.join(stored) or 'no runs'}", file=sys.stderr)
 
 
 @app.command(epilog="Example: mimogc bench --json")

@@ -82,6 +82,9 @@ def method(name: str, loaded: Sequence[Study]) -> None:
         print("  none: no model for any graph can be made of it")
     elif _in_study(found[0], record) != name:
         print(f"  ({found[0].name} has the paper's names, in which this is {_in_study(found[0], record)})")
+    for one in loaded:
+        if one not in found and name in one.methods:  # the same word for another method
+            print(f"  not {one.name}: it has the paper's names, its {name} is {records.of_the_paper()[name].name} here")
 
 
 def _record(name: str) -> Method:
@@ -125,7 +128,9 @@ def study(study: Study) -> None:
         )
     if study.lrs:
         rates = ", ".join(f"{lr:g}" for lr in study.lrs)
-        _entry("--lr LIST", "learning rates; the best on validation counts", "numbers above 0", rates)
+        what = study.selects or study.metric
+        by = "on validation" if not what or what.startswith("val") else f"by {what}"
+        _entry("--lr LIST", f"learning rates; the best {by} counts", "numbers above 0", rates)
     if study.seeds:
         _entry("--seeds N", SEEDS.meaning, SEEDS.expected, str(study.seeds), ("1",))
     if study.paper_hparams:

@@ -74,13 +74,26 @@ def check_own_datasets(names: Iterable[str]) -> None:
             raise UsageError(f"--datasets: there is no file {path} ({name})")
 
 
-def check_folder(option: str, folder: Path) -> None:
-    """Refuse what is no folder, or one that cannot be written to; it is made when something is written."""
+def check_file(option: str, file: Path) -> None:
+    """Refuse what is no file that can be written: a folder, or a place in one that is not there."""
+    if file.is_dir():
+        raise UsageError(f"{option}: expected a file; {file} is a folder")
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"{option}: there is no folder {file.parent}")
+
+
+def check_folder(option: str, folder: Path, make: bool = False) -> None:
+    """Refuse what is no folder, or one that cannot be written to; it is made with `make`, or when first used."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise UsageError(f"{option}: expected a folder; {there} is a file")
     if not os.access(there, os.W_OK | os.X_OK):
         raise UsageError(f"{option}: expected a folder to write to; {there} cannot be written to")
+    if make:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{option}: the folder {folder} cannot be made ({error.strerror})") from error
 
 
 @contextmanager

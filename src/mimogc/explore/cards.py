@@ -205,7 +205,7 @@ def _numbers(**entries: tuple[str, str]) -> str:
 
 
 def _case(case: "Case") -> str:
-    members = "".join(_element(member) for member in case.multiset)
+    members = ", ".join(_element(member) for member in case.multiset)
     return f'<span class="case">{_element(case.element)} among {{{members}}}</span>'
 
 

@@ -97,6 +97,9 @@ def features(choice: Choice, width: int) -> "Tensor":
     return x @ torch.randn(x.size(1), width).double()
 
 
+TOUR_CARDS = ("amplification", "amplification", "multisets", "multisets")  # where to look at each step
+
+
 def tour() -> "list[tuple[str, str, Choice]]":
     """The steps of the guided tour: a title, what to look at, and what is picked."""
     choices = (Choice(), Choice(method="gcn"), Choice(method="gat", loops=False), Choice(heads=1, loops=False))

@@ -5,6 +5,7 @@ const main = document.querySelector("main");
 const at = (id) => document.getElementById(id);
 let asking = false;
 let changed = false;
+let unseen = ""; // the card that the tour points to, until it was scrolled to
 
 function say(id, text) {
   at(id).textContent = text;
@@ -30,6 +31,17 @@ function picked() {
   return query;
 }
 
+function point(card) {
+  main.dataset.meant = card;
+  unseen = card;
+}
+
+function lookThere() {
+  // Where the controls are above the cards, whoever reads the story would lose it.
+  if (unseen && !matchMedia("(max-width: 800px)").matches) at(unseen).scrollIntoView({ block: "nearest" });
+  unseen = "";
+}
+
 async function show() {
   label();
   changed = true;
@@ -47,6 +59,7 @@ async function show() {
         const card = document.createRange().createContextualFragment(html).firstElementChild;
         if (card.outerHTML !== main.children[place].outerHTML) main.children[place].replaceWith(card);
       });
+      lookThere();
       say("problem", "");
       clearTimeout(late);
       at("state").innerHTML = `The four views took <span id="seconds">${seconds.toFixed(2)}</span> s.`;
@@ -77,6 +90,7 @@ async function send(file) {
   graphs.value = text;
   at("tour").value = "";
   say("story", "");
+  point("");
   show();
 }
 
@@ -88,6 +102,7 @@ at("tour").addEventListener("change", (event) => {
     else control.value = value;
   }
   say("story", step.story);
+  point(step.card);
 });
 at("own").addEventListener("change", (event) => {
   event.stopPropagation();

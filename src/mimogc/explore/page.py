@@ -21,6 +21,7 @@ from mimogc.explore.choices import (
     MAX_NODES,
     MAX_SEED,
     MIN_NODES,
+    TOUR_CARDS,
     Choice,
     tour,
 )
@@ -37,13 +38,15 @@ def text_of(file: str) -> str:
 def opening() -> str:
     """The whole page for the choice that it opens with."""
     choice = Choice()
-    steps = [("On my own", "", Choice()), *((f"{n}. {title}", text, c) for n, (title, text, c) in enumerate(tour(), 1))]
+    steps = [("On my own", "", Choice(), "")]
+    for number, ((title, text, picked), card) in enumerate(zip(tour(), TOUR_CARDS, strict=True), 1):
+        steps.append((f"{number}. {title}", text, picked, card))
     return text_of("page.html").format(
         choice=choice,
         component=COMPONENT,
         tour="".join(
-            _option("" if not story else str(place), title, False, story=story, choice=json.dumps(asdict(picked)))
-            for place, (title, story, picked) in enumerate(steps)
+            _option(str(place or ""), title, False, story=story, choice=json.dumps(asdict(picked)), card=card)
+            for place, (title, story, picked, card) in enumerate(steps)
         ),
         graphs="".join(
             _option(name, label, name == choice.graph, nodes="fixed" if name in DATASETS else "free")

@@ -65,9 +65,11 @@ def _table(
     """A row for each method, a column for each place; none where there is nothing to compare."""
     if not found:
         return []
+    compared = methods.in_order([*(method for method, _ in found), "lmgc"])
     rows = tuple(
-        (label(method), tuple(_shown(found.get((method, where)), decimals) for where in places))
-        for method in methods.in_order(method for method, _ in found)
+        (label(method, compared), tuple(_shown(found.get((method, where)), decimals) for where in places))
+        for method in compared
+        if any(method == against for against, _ in found)
     )
     return [SideTable("LMGC against the others", caption, tuple(columns), rows)]
 
@@ -137,7 +139,10 @@ def _named(gaps: Sequence[Difference]) -> str:
     datasets = {gap.dataset for gap in gaps}
     for gap in gaps:
         by_method.setdefault(gap.against, []).append(label(gap.dataset, datasets))
-    return "; ".join(f"{label(method)} on {', '.join(names)}" for method, names in by_method.items()) or "none"
+    return (
+        "; ".join(f"{label(method, [*by_method, 'lmgc'])} on {', '.join(names)}" for method, names in by_method.items())
+        or "none"
+    )
 
 
 def _paper(gap: Difference) -> float | None:

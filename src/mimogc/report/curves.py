@@ -67,7 +67,10 @@ def standalone(figure: CurveFigure) -> str:
     """The drawing as a file of its own, with its title, the names of the series and the page's light colours."""
     style = Path(__file__).with_name("templates").joinpath("style.css").read_text(encoding="utf-8")
     light = style[: style.index("}") + 1]
-    lines = [(figure.title, "--ink"), *((label(name), f"--series-{i}") for name, i in figure.series)]
+    lines = [
+        (figure.title, "--ink"),
+        *((label(name, dict(figure.series)), f"--series-{i}") for name, i in figure.series),
+    ]
     names = "".join(
         f'<text x="21%" y="{58 + 5 * place}%" '
         f'style="font: 600 10px var(--sans); fill: var({color})">{html.escape(text)}</text>'

@@ -12,14 +12,18 @@ DATASETS = {**{name: name.capitalize() for name in NODES}, "zinc": "ZINC", "zinc
 def label(name: str, among: Iterable[str] = ()) -> str:
     """Of a dataset or a method; the name itself where neither is known.
 
-    A file of one's own is called by its stem and, where another one ``among`` them has the same, by its folders too.
+    A file of one's own is called by its stem and, where another one ``among`` them has the same, by its folders too;
+    a method of one's own by its label and, where another one has the same, by its module and name too.
     """
     if name.startswith("npz:"):
         others = [_parts(other) for other in set(among) - {name} if other.startswith("npz:")]
         own = _parts(name)
         count = next((n for n in range(1, len(own)) if all(own[-n:] != other[-n:] for other in others)), len(own))
         return "/".join(own[-count:])
-    return DATASETS.get(name) or methods.label(name)
+    found = DATASETS.get(name) or methods.label(name)
+    if ":" in name and any(methods.label(other) == found for other in set(among) - {name}):
+        return f"{found} ({name})"
+    return found
 
 
 def _parts(name: str) -> list[str]:

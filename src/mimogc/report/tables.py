@@ -139,7 +139,7 @@ def fill(
                 )
             )
         paper_value = (entries[0].paper, entries[0].paper_rank) if entries else ("", "")
-        rows.append(Row(label(method), tuple(entries), method in ranked, *paper_value))
+        rows.append(Row(label(method, methods), tuple(entries), method in ranked, *paper_value))
     requests = _requests(by_name, gaps)
     return FilledTable(
         spec,

@@ -12,7 +12,6 @@ import jinja2
 from markupsafe import Markup, escape
 
 import mimogc
-from mimogc import studies
 from mimogc.report.comparison import SideTable
 from mimogc.report.curves import CurveFigure, standalone
 from mimogc.report.gallery import gallery
@@ -21,7 +20,6 @@ from mimogc.report.names import label
 from mimogc.report.specs import CAPTIONS, TABLES, TableSpec, derived
 from mimogc.report.tables import FilledTable, fill
 from mimogc.runs import registry
-from mimogc.runs.options import UsageError
 from mimogc.runs.run import Record
 from mimogc.runs.store import DEFAULT, Store
 from mimogc.runs.study import Study
@@ -67,17 +65,16 @@ def write_report(store: str | Path, output: str | Path, everything: bool = False
     output.mkdir(parents=True, exist_ok=True)
     pictures = gallery(records.get("figures", []), output / "figures", options)
     shown = [spec for spec in TABLES if everything or spec.study in records or spec.study in failures]
-    specs = [(spec, studies.load(spec.study)) for spec in shown]
-    absent = []
-    for name in sorted(set(records) - {spec.study for spec in TABLES} - {"figures"}):
-        try:
-            study = _load(name, references)
-            specs.append((derived(study), study))
-        except UsageError as error:
-            absent.append(f"{name} ({len(records[name])} runs): {error}")
-    sections = [
-        _section(spec, study, records, failures.get(study.name, []), options, everything) for spec, study in specs
-    ]
+    own = sorted({*records, *failures} - {spec.study for spec in TABLES} - {"figures"})
+    sections, absent = [], []
+    for spec, name in [*((spec, spec.study) for spec in shown), *((None, name) for name in own)]:
+        try:  # what is wrong with one study does not take the others away
+            study = registry.stored(name, references)
+            failed = failures.get(name, [])
+            sections.append(_section(spec or derived(study), study, records, failed, options, everything))
+        except Exception as error:
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            absent.append(f"{name} ({_count(records.get(name, []), failures.get(name, []))}): {reason}")
     facts = {
         "unseen": [spec.study for spec in TABLES if spec not in shown],
         "with_figures": everything or bool(pictures.pictures),
@@ -108,15 +105,9 @@ def _by_study(records: Sequence[Record]) -> dict[str, list[Record]]:
     return found
 
 
-def _load(name: str, references: Mapping[str, str]) -> Study:
-    """The study of that name, from where it was when its runs were computed."""
-    places = {**references, **studies.BUILT_IN}
-    if name not in places:
-        raise UsageError("the store does not know its module; the next mimogc reproduce tells it")
-    study = registry.load(places[name])
-    if study.name != name:
-        raise UsageError(f"{places[name]} is the study {study.name!r} now")
-    return study
+def _count(records: Sequence[Record], failures: Sequence[Record]) -> str:
+    counts = {"runs": len(records), "failed": len(failures)}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no runs"
 
 
 def _section(

@@ -67,13 +67,24 @@ def execute_batch(
     try:
         progress(0.0, {})  # it starts: torch is imported, and the first numbers may take a while
         outcomes = study.execute(batch, Context(progress, folder))
-        if len(outcomes) != len(batch):
-            raise ValueError(f"study {study.name!r} gave {len(outcomes)} outcomes for a batch of {len(batch)} runs")
+        _check_outcomes(study, batch, outcomes)
     except Exception as error:
         return BatchResult(batch, [], where, f"{_reason(error)}\n{traceback.format_exc()}")
     finally:
         torch.set_num_threads(before)
     return BatchResult(batch, outcomes, where)
+
+
+def _check_outcomes(study: Study, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+    """What is wrong with them is told now, and not by the report."""
+    if len(outcomes) != len(batch):
+        raise ValueError(f"study {study.name!r} gave {len(outcomes)} outcomes for a batch of {len(batch)} runs")
+    for run, outcome in zip(batch, outcomes, strict=True):
+        if not isinstance(outcome, Outcome):
+            raise ValueError(f"study {study.name!r} must give an Outcome for each run; got {outcome!r}")
+        if lacking := sorted(study.needed(run.dataset) - outcome.metrics.keys()):
+            given = ", ".join(outcome.metrics) or "none"
+            raise ValueError(f"study {study.name!r}: expected the metric {lacking[0]!r} in every outcome, got {given}")
 
 
 def _reason(error: BaseException) -> str:

@@ -2,10 +2,25 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mimogc.runs.run import Scalar
+
+#: the flags that `mimogc reproduce` has for every study
+COMMON: tuple[str, ...] = (
+    "--methods",
+    "--datasets",
+    "--variants",
+    "--lr",
+    "--seeds",
+    "--quick",
+    "--paper-hparams",
+    "--jobs",
+    "--cluster",
+)
+COMMON += ("--store", "--tensorboard", "--dry-run", "--json", "--help")
 
 
 class UsageError(ValueError):
@@ -30,6 +45,19 @@ class Option:
     extent: bool = False
     quick: Scalar | None = None  #: the value under --quick, if another one
     late: bool = False  #: newer than stored runs: where it has its default it is no part of a run
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"name of an option: expected small letters, digits and _, got {self.name!r}")
+        if self.default is True:
+            raise ValueError(f"default of the option {self.name}: expected False, since a flag turns it on, got True")
+        for which, value in (("default", self.default), ("quick", self.quick)):
+            try:
+                read = value if value is None else self._read(value)
+            except (ValueError, OverflowError):
+                read = None
+            if read != value:
+                raise ValueError(f"{which} of the option {self.name}: expected {self.expected}, got {value!r}")
 
     @property
     def flag(self) -> str:
@@ -96,7 +124,10 @@ def parse(options: Iterable[Option], arguments: Sequence[str], common: Iterable[
         flag, equals, text = rest.pop(0).partition("=")
         if not flag.startswith("--"):
             raise UsageError(f"unexpected argument {flag!r}; lists are separated by commas without spaces")
-        option = flags[known("option", flag, [*flags, *common])]
+        name = known("option", flag, [*flags, *common])
+        if name not in flags:  # a common one in another case, which the command line itself did not take
+            raise UsageError(f"unknown option {flag!r}; did you mean {name!r}?")
+        option = flags[name]
         if isinstance(option.default, bool):
             values[option.name] = option.read(text if equals else True)
         elif equals or rest:

@@ -65,20 +65,29 @@ def cells(study: "Study", records: Iterable[Record]) -> list[list[Record]]:
         return *where, place(study.methods, run.method)
 
     def order(record: Record) -> tuple[object, ...]:
-        return cell(record), record.run.hparams, record.run.seed, record.run.split
+        return cell(record), comparable(record.run.hparams), record.run.seed, record.run.split
 
     found = []
     for _, group in groupby(sorted(records, key=order), key=cell):
         members = list(group)
-        longest = max(extent(study, record.run) for record in members)
+        longest = max((extent(study, record.run) for record in members), key=_sizes)
         found.append([record for record in members if extent(study, record.run) == longest])
     return found
+
+
+def comparable(values: HParams) -> list[tuple[str, bool, Scalar]]:
+    """Hyper-parameters as a key to sort by: where one is a text here and a number there, numbers come first."""
+    return [(name, isinstance(value, str), value) for name, value in values]
 
 
 def extent(study: "Study", run: Run) -> tuple[Scalar, ...]:
     """How much a run computes: the values of the study's options that say so."""
     values = dict(run.hparams)
     return tuple(values.get(option.name, option.default) for option in study.options if option.extent)
+
+
+def _sizes(values: tuple[Scalar, ...]) -> list[tuple[bool, Scalar]]:
+    return [(isinstance(value, str), value) for value in values]
 
 
 def best(study: "Study", records: Iterable[Record], metric: str) -> list[Record]:
@@ -95,8 +104,15 @@ def best(study: "Study", records: Iterable[Record], metric: str) -> list[Record]
 def scores(study: "Study", records: Iterable[Record], metric: str) -> list[float]:
     """The values of a metric; what is not finite is as bad as can be."""
     worst = math.inf if study.lower_is_better(metric) else -math.inf
-    values = [record.outcome.metrics[metric] for record in records]
+    values = [_value(record, metric) for record in records]
     return [value if math.isfinite(value) else worst for value in values]
+
+
+def _value(record: Record, metric: str) -> float:
+    if metric not in record.outcome.metrics:
+        given = ", ".join(record.outcome.metrics) or "none"
+        raise ValueError(f"expected the metric {metric!r} in every run, got {given} in {record.run.label()}")
+    return record.outcome.metrics[metric]
 
 
 def cell_of(
@@ -106,7 +122,7 @@ def cell_of(
     run = records[0].run
     found = list(values) or scores(study, records, metric)
     spread = statistics.stdev(found) if len(found) > 1 and all(map(math.isfinite, found)) else math.nan
-    given = {"expected": study.seeds, "options": study.unusual(run.hparams), **more}
+    given = {"expected": max(1, study.seeds), "options": study.unusual(run.hparams), **more}
     numbers = statistics.fmean(found), spread, len(found)
     return Cell(run.dataset, run.method, run.variant, metric, *numbers, hparams=run.hparams, **given)  # type: ignore[arg-type]
 

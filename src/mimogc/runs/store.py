@@ -1,25 +1,22 @@
 """The results: one SQLite file with one writer, in which every finished run is one row."""
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from mimogc.runs import export
-from mimogc.runs.run import Outcome, Record, Run
+from mimogc.runs import export, rows
+from mimogc.runs.run import Record
 
 if TYPE_CHECKING:
     import pandas
 
 DEFAULT = Path("results/runs.db")  # where the command line keeps results
 APPLICATION_ID = 0x4D494D4F  # "MIMO": tells our file from any other SQLite file
-# 1: in the studies below "lmgc" was what is "eq12" now; 2: there a variant had its options appended, "basic heads=8".
+# 1: in the studies of rows.CHANGED "lmgc" was what is "eq12" now; 2: there a variant had its options appended.
 FORMAT = 3
-CHANGED = ("zinc12k", "zinc", "heterophilic")
 
 # Rollback journal, not WAL: a commit is one small transaction per batch, so a reader waits milliseconds, and
 # the file is whole by itself and works on the shared file systems of clusters, where WAL does not.
@@ -94,7 +91,8 @@ class Store:
         with self._transaction() as db:
             for table in ("runs", "failures"):
                 for row in db.execute(f"SELECT * FROM {table}").fetchall():
-                    run = _run(row, self._format)
+                    with self._naming(row):
+                        run = rows.run_of(row, self._format)
                     if row["id"] != run.id:
                         values = (run.id, run.method, run.variant, row["id"])
                         db.execute(f"UPDATE {table} SET id = ?, method = ?, variant = ? WHERE id = ?", values)
@@ -116,31 +114,43 @@ class Store:
 
     def records(self, study: str | None = None) -> list[Record]:
         """The finished runs, done or diverged, in the order they were finished."""
-        return [_record(row, self._format) for row in self._select("runs", study)]
+        return self._records("runs", study)
 
     def failures(self, study: str | None = None) -> list[Record]:
         """The runs that failed when they were last tried; they are tried again next time."""
-        return [_record(row, self._format) for row in self._select("failures", study)]
+        return self._records("failures", study)
+
+    def studies(self) -> list[str]:
+        """The names of the studies that have finished runs here."""
+        return sorted({row["study"] for row in self._rows("runs", columns="DISTINCT study")})
 
     def frame(self, study: str | None = None, curves: bool = False) -> "pandas.DataFrame":
         """The finished runs as a pandas frame, a row for each; pandas is needed only here.
 
-        Columns are ``study``, ``dataset``, ``method``, ``variant``, ``split``, ``seed``, ``status``, ``seconds`` and so
-        on, ``hparams.NAME`` and ``metrics.NAME``.
+        Columns are ``id``, ``study``, ``dataset``, ``method``, ``variant``, ``split``, ``seed``, ``status``,
+        ``selected``, ``seconds``, ``finished_at``, then ``hparams.NAME`` and ``metrics.NAME``. ``selected`` is true for
+        the runs that the study's own selection counts for its table; it is missing where the study cannot be loaded,
+        as one of one's own in a module that is not here.
 
         Args:
             study: only the runs of this study.
             curves: a row per point of each run's curves instead.
         """
-        return export.frame(export.rows(self.records(study), curves))
+        return export.frame(export.table(self, study, curves), curves)
 
     def add(self, records: Iterable[Record]) -> None:
-        """Write records in one transaction: after a kill either all of them are there or none is."""
+        """Write records in one transaction: after a kill either all of them are there or none is.
+
+        A finished run that is already here is refused, and then nothing is written.
+        """
         with self._one_line_errors("write"), self._transaction() as db:
             for record in records:
-                row = _row(record)
+                row = rows.to_row(record)
                 db.execute("DELETE FROM failures WHERE id = ?", (row["id"],))
                 table = "failures" if record.status == "failed" else "runs"
+                if table == "runs" and db.execute("SELECT 1 FROM runs WHERE id = ?", (row["id"],)).fetchone():
+                    run = f"{row['id']} ({record.run.label()})"
+                    raise StoreError(f"cannot write the store {self.path}: it already has the run {run}")
                 names = ", ".join(row)
                 db.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
 
@@ -153,15 +163,19 @@ class Store:
         """Where the studies whose runs are here were loaded from."""
         return {row["name"]: row["reference"] for row in self._rows("studies")}
 
-    def _select(self, table: str, study: str | None) -> list[sqlite3.Row]:
-        return self._rows(table, " WHERE ? IN (study, '') ORDER BY finished_at, rowid", study or "")
+    def _records(self, table: str, study: str | None) -> list[Record]:
+        found = []
+        for row in self._rows(table, " WHERE ? IN (study, '') ORDER BY finished_at, rowid", study or ""):
+            with self._naming(row):
+                found.append(rows.record_of(row, self._format))
+        return found
 
-    def _rows(self, table: str, condition: str = "", *values: str) -> list[sqlite3.Row]:
+    def _rows(self, table: str, condition: str = "", *values: str, columns: str = "*") -> list[sqlite3.Row]:
         assert self._db is not None
         with self._one_line_errors("read"):
             if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
                 return []  # an old file, or an empty one: its writer was killed before the first transaction
-            return self._db.execute(f"SELECT * FROM {table}{condition}", values).fetchall()
+            return self._db.execute(f"SELECT {columns} FROM {table}{condition}", values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -174,6 +188,14 @@ class Store:
             with suppress(sqlite3.Error):  # a full disk has already rolled back by itself
                 self._db.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def _naming(self, row: sqlite3.Row) -> Iterator[None]:
+        """An error in what a row has names the file and the run."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError, IndexError) as error:
+            raise StoreError(f"cannot read the store {self.path}: run {row['id']} is damaged: {error}") from error
 
     @contextmanager
     def _one_line_errors(self, doing: str) -> Iterator[None]:
@@ -205,44 +227,3 @@ def _lock(path: Path) -> IO[str]:
     file.write(str(os.getpid()))
     file.flush()
     return file
-
-
-def _row(record: Record) -> dict[str, Any]:
-    run, outcome = record.run, record.outcome
-    row = {"id": run.id, **asdict(run), "hparams": json.dumps(dict(run.hparams))}
-    row |= {"environment": json.dumps(dict(record.environment)), "finished_at": record.finished_at}
-    if record.status == "failed":
-        return row | {"error": record.error}
-    return row | {
-        "status": record.status,
-        "metrics": json.dumps({name: _number(value) for name, value in outcome.metrics.items()}),
-        "curves": json.dumps({name: [_number(y) for y in curve] for name, curve in outcome.curves.items()}),
-        "seconds": outcome.seconds,
-    }
-
-
-def _number(value: float) -> float | str:
-    # JSON has no NaN and no infinity: they are stored as the strings that float() reads back.
-    value = float(value)
-    return value if value - value == 0 else str(value)
-
-
-def _run(row: sqlite3.Row, version: int) -> Run:
-    """The run of a row, in a file of an older format as it is called now."""
-    method, variant = row["method"], row["variant"]
-    if row["study"] in CHANGED:
-        method = "eq12" if version < 2 and method == "lmgc" else method
-        variant = variant.split()[0] if version < 3 else variant  # the options are hyper-parameters, too
-    values = tuple(sorted(json.loads(row["hparams"]).items()))
-    return Run(row["study"], row["dataset"], method, variant, values, row["split"], row["seed"])
-
-
-def _record(row: sqlite3.Row, version: int) -> Record:
-    run = _run(row, version)
-    environment = json.loads(row["environment"])
-    if "error" in row.keys():  # noqa: SIM118 (a Row is no mapping)
-        return Record(run, "failed", Outcome(), environment, row["finished_at"], row["error"])
-    metrics = {name: float(value) for name, value in json.loads(row["metrics"]).items()}
-    curves = {name: [float(y) for y in curve] for name, curve in json.loads(row["curves"]).items()}
-    outcome = Outcome(metrics, curves, row["seconds"], row["status"])
-    return Record(run, row["status"], outcome, environment, row["finished_at"])

@@ -96,7 +96,7 @@ class Study:
     def runs(self, options: Options) -> list[Run]:
         """All runs asked for. The options come from :func:`complete`: names are known and lists filled."""
         return [
-            Run(self.name, dataset, method, variant, hparams(**values, **setting), split, seed)
+            Run(self.name, dataset, method, variant, self._joined(values, setting), split, seed)
             for dataset in options.datasets
             for variant in options.variants
             for method in options.methods
@@ -105,6 +105,11 @@ class Study:
             for setting in self.settings(dataset, method, variant, options)
             for seed, split in self.repeats(dataset, options)
         ]
+
+    def _joined(self, values: Mapping[str, Scalar], setting: Mapping[str, Scalar]) -> HParams:
+        if twice := sorted(values.keys() & setting.keys()):
+            raise ValueError(f"settings of the study {self.name}: expected no names of its options, got {twice[0]!r}")
+        return hparams(**values, **setting)
 
     def follow_up(self, options: Options, records: Sequence[Record]) -> list[Run]:
         """Runs that are known only from results: asked when all runs so far are stored, until nothing new comes.
@@ -144,6 +149,12 @@ class Study:
             for cell in selection.cells(self, self.select(records))
             for metric in self.metrics(cell[0].run.dataset)
         ]
+
+    def needed(self, dataset: str) -> set[str]:
+        """The metrics that every outcome must have, so that it can be selected and shown."""
+        if type(self).select is not Study.select:
+            return set()  # it knows what it looks at
+        return {self.selects or self.metric, *self.metrics(dataset)} - {""}
 
     def metrics(self, dataset: str) -> tuple[str, ...]:
         """The metrics that a table shows of a dataset."""

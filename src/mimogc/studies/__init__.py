@@ -1,17 +1,9 @@
-"""One file per table or figure, of the paper or beyond it: what is run, selected and shown. Here are their names."""
+"""One file per table or figure, of the paper or beyond it: what is run, selected and shown. `load` finds them."""
 
 from mimogc.runs import registry
 from mimogc.runs.options import known
+from mimogc.runs.registry import BUILT_IN as BUILT_IN
 from mimogc.runs.study import Study
-
-BUILT_IN = {
-    "universality": "mimogc.studies.universality:STUDY",
-    "zinc12k": "mimogc.studies.zinc:ZINC12K",
-    "zinc": "mimogc.studies.zinc:ZINC",
-    "heterophilic": "mimogc.studies.heterophilic:STUDY",
-    "large": "mimogc.studies.large:STUDY",
-    "figures": "mimogc.studies.figures:STUDY",
-}
 
 
 def load(name: str) -> Study:

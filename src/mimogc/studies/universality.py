@@ -125,9 +125,8 @@ def train_runs(runs: Sequence[Run], progress: "Callable[[int, Tensor], None]") -
 
 
 class Universality(Study):
-    """All seeds, learning rates and settings of a method are one batch, trained as one computation.
-
-    The study keeps to the paper's names: its lmgc is equation 12.
+    """All seeds, learning rates and settings of a method are one batch, trained as one computation. It keeps to the
+    paper's names: its lmgc is equation 12, which is called eq12 in the other studies.
     """
 
     name = "universality"
