@@ -11,10 +11,11 @@ import mimogc
 # Each part and those directly below it: it may import these, and whatever these may.
 BELOW = {
     "_library": [],
-    "_sorting": ["_library"],
+    "_transforms": [],
+    "_sorting": ["_library", "_transforms"],
     "_structs": ["_library"],
     "_ordering": [],
-    "graph": ["_sorting", "_structs", "_ordering"],
+    "graph": ["_sorting", "_structs", "_transforms", "_ordering"],
     "ops": ["graph"],
     "_joining": [],
     "distributed": ["graph", "_joining"],

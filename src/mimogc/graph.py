@@ -9,19 +9,9 @@ from torch import Tensor
 
 from mimogc._ordering import Permutation, reordered
 from mimogc._sorting import Size as Size
-from mimogc._sorting import (
-    add_loops,
-    check_edge_attr,
-    check_edge_index,
-    is_transformed,
-    last_loops,
-    outside_transforms,
-    sorted_attributes,
-    sorted_edges,
-    unwrapped,
-    within_transforms,
-)
+from mimogc._sorting import add_loops, check_edge_attr, check_edge_index, last_loops, sorted_attributes, sorted_edges
 from mimogc._structs import known_sorted, struct
+from mimogc._transforms import is_transformed, outside_transforms, unwrapped, within_transforms
 
 T = TypeVar("T")
 KEPT_EDGES = 2**22  # up to which what is derived of every edge is kept: 32 MB each
