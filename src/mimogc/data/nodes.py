@@ -237,7 +237,7 @@ def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
         raise DataError(
             f"{path}: node_labels: expected classes from 0, or -1 for a node without a label, got {int(labels.min())}"
         )
-    classes = np.unique(labels[labels >= 0]).astype(int).tolist()
+    classes = [label for label in np.unique(labels).astype(np.int64).tolist() if label >= 0]
     got = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
     if len(classes) < 2:
         raise DataError(f"{path}: node_labels: expected at least two classes, got {got or 'none'}")
@@ -260,7 +260,7 @@ def _check_splits(path: Path, arrays: dict[str, Array]) -> None:
                 raise DataError(
                     f"{path}: split {split}: {both} nodes are in {one} and {other}; expected masks that share no node"
                 )
-    unlabelled = (arrays["node_labels"] < 0) & np.any([mask.any(0) for mask in masks.values()], axis=0)
+    unlabelled = (arrays["node_labels"].astype(np.int64) < 0) & np.any([mask.any(0) for mask in masks.values()], axis=0)
     if unlabelled.any():
         raise DataError(
             f"{path}: node_labels: expected a class for every node in a mask, got -1 for {int(unlabelled.sum())} of "
