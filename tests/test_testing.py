@@ -55,6 +55,19 @@ def test_a_node_by_its_number_breaks_node_equivariance(case):
         testing.assert_node_equivariant(layer, *case)
 
 
+def test_edge_features_stay_with_their_edges(case):
+    x, edge_index = case
+    features = torch.randn(edge_index.size(1), 2, dtype=x.dtype)
+    layer = LMGConv(x.size(1), 3, edge_dim=2).to(x.dtype)
+    testing.assert_node_equivariant(layer, x, edge_index, edge_attr=features)
+
+    def numbered(x, edges, attr):
+        return layer(x, edges, attr + edges[0].view(-1, 1))
+
+    with pytest.raises(AssertionError, match="renamed nodes"):
+        testing.assert_node_equivariant(numbered, x, edge_index, edge_attr=features)
+
+
 def test_an_edge_by_its_number_breaks_edge_equivariance(case):
     layer = Broken(lambda out, x, edge_index: out + (edge_index[0] * torch.arange(25)).sum())
     with pytest.raises(AssertionError, match="reordered edges"):

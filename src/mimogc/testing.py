@@ -38,13 +38,16 @@ def assert_pairwise(layer: Any, x: Tensor, edge_index: Any, tolerance: float | N
     _assert_close(layer(x, edge_index), _completed(layer, expected), tolerance, "the node-pair form Σ_j W_(i,j) x_j")
 
 
-def assert_node_equivariant(layer: Layer, x: Tensor, edge_index: Tensor, tolerance: float | None = None) -> None:
+def assert_node_equivariant(
+    layer: Layer, x: Tensor, edge_index: Tensor, tolerance: float | None = None, edge_attr: Tensor | None = None
+) -> None:
     """Renaming the nodes renames the output rows and changes nothing else."""
     order = torch.randperm(x.size(0), device=x.device)
     new_name = torch.empty_like(order)
     new_name[order] = torch.arange(x.size(0), device=x.device)
-    expected = layer(x, edge_index)[order]
-    _assert_close(layer(x[order], new_name[edge_index]), expected, tolerance, "the output with renamed nodes")
+    given = () if edge_attr is None else (edge_attr,)
+    expected = layer(x, edge_index, *given)[order]
+    _assert_close(layer(x[order], new_name[edge_index], *given), expected, tolerance, "the output with renamed nodes")
 
 
 def assert_edge_equivariant(

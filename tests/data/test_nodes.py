@@ -92,9 +92,28 @@ def test_any_npz_of_that_form(tmp_path: Path) -> None:
         ({"edges": None}, "missing: edges"),
         ({"edges": np.array([[0, 4]])}, "expected nodes 0 to 3, got 0 to 4"),
         ({"edges": np.array([[0, 1, 2]])}, r"edges of shape \[E, 2\], got \[1, 3\]"),
-        ({"val_masks": np.ones((2, 3), bool)}, r"val_masks of shape \[S, 4\], got \[2, 3\]"),
-        ({"node_labels": np.array([0, -1, 1, 0])}, "expected classes from 0, got -1"),
-        ({"node_labels": np.array([0, "x"], dtype=object)}, "not a readable npz"),
+        ({"val_masks": np.ones((2, 3), bool)}, r"val_masks of shape \[2, 4\] like train_masks, got \[2, 3\]"),
+        ({"train_masks": np.ones((2, 3), bool)}, r"train_masks of shape \[S, 4\], got \[2, 3\]"),
+        ({"train_masks": np.array(True)}, r"train_masks of shape \[S, 4\], got \[\]"),
+        ({"test_masks": np.eye(4, dtype=bool)[:1]}, r"test_masks of shape \[2, 4\] like train_masks, got \[1, 4\]"),
+        ({"node_labels": np.array([0, -2, 1, 0])}, "classes from 0, or -1 for a node without a label, got -2"),
+        ({"node_labels": np.array([0, -1, 1, 0])}, "class for every node in a mask, got -1 for 1 of them, .* node 1;"),
+        ({"node_labels": np.zeros(4, int)}, "node_labels: expected at least two classes, got 0"),
+        (
+            {"node_labels": np.array([0, "x"], dtype=object)},
+            "node_labels: .* got Python objects; .*return_inverse=True",
+        ),
+        ({"node_features": np.array([[None]])}, "node_features: expected numbers, got Python objects$"),
+        ({"node_features": np.array([[0.0], [1], [np.inf], [np.nan]])}, r"got inf at \[2, 0\], and 2 such numbers"),
+        (
+            {"train_masks": None, "test_masks": None},
+            "missing: train_masks, test_masks; random masks of N nodes: part = ",
+        ),
+        ({"train_masks": np.zeros((2, 4), bool)}, "split 0: expected nodes in every mask, got none in train_masks"),
+        ({"test_masks": np.array([[0, 0, 1, 1], [0, 0, 0, 0]])}, "split 1: .*, got none in test_masks"),
+        ({"train_masks": np.ones((2, 4), bool)}, "split 0: 1 nodes are in train and val; expected masks that share no"),
+        ({"train_masks": np.array([[1, 0, 0, 0], [1, 0, 1, 1]])}, "split 1: 2 nodes are in train and test"),
+        ({f"{part}_masks": np.zeros((0, 4), bool) for part in ("train", "val", "test")}, r"one split, got \[0, 4\]"),
     ],
 )
 def test_wrong_npz_says_what_is_wrong(tmp_path: Path, changes: dict[str, object], message: str) -> None:
@@ -102,10 +121,37 @@ def test_wrong_npz_says_what_is_wrong(tmp_path: Path, changes: dict[str, object]
         load_npz(npz(tmp_path / "wrong.npz", **changes))
 
 
+def test_one_split_and_nodes_without_a_label(tmp_path: Path) -> None:
+    changes = {"train_masks": np.array([True, False, False, False]), "val_masks": np.array([[0, 1, 0, 0]])}
+    changes |= {"test_masks": np.array([0, 0, 1, 0]), "node_labels": np.array([0, 1, 1, -1])}
+    data = load_npz(npz(tmp_path / "mine.npz", **changes))
+    assert (data.num_splits, data.num_classes, data.metric) == (1, 2, "roc_auc")
+    assert data.train_mask.tolist() == [[True], [False], [False], [False]]
+    assert data.y.tolist() == [0, 1, 1, -1]
+
+
+def test_one_array_of_np_save(tmp_path: Path) -> None:
+    with (tmp_path / "one.npz").open("wb") as file:
+        np.save(file, np.eye(3))
+    with pytest.raises(DataError, match=r"one\.npz: expected np\.savez with the arrays .*, got one array \(np\.save\)"):
+        load_npz(tmp_path / "one.npz")
+
+
+def test_the_recipe_for_random_masks_makes_masks(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        load_npz(npz(tmp_path / "mine.npz", train_masks=None))
+    recipe, masks = str(error.value).partition("random masks of N nodes: ")[2].split(", then ")
+    names = {"np": np, "N": 40}
+    exec(recipe, names)
+    made = eval(f"dict({masks})", names)
+    features = {"node_features": np.ones((40, 1)), "node_labels": np.arange(40) % 2}
+    assert load_npz(npz(tmp_path / "mine.npz", **made, **features)).num_splits == 10
+
+
 def test_truncated_or_absent_npz(tmp_path: Path) -> None:
     path = npz(tmp_path / "short.npz")
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match=r"short\.npz: not a readable npz file"):
+    with pytest.raises(DataError, match=r"short\.npz: not a readable npz file.*; it may be truncated$"):
         load_npz(path)
     with pytest.raises(DataError, match=r"absent\.npz: no such file"):
         load_nodes(f"npz:{tmp_path / 'absent.npz'}")
@@ -115,7 +161,7 @@ def test_filtered_wikipedia_graphs_are_npz_files(tmp_path: Path, monkeypatch: py
     folder = tmp_path / "mirror"
     (file,) = info("chameleon-filtered").files
     (folder / file).parent.mkdir(parents=True)
-    npz(folder / file, node_labels=np.array([0, 1, 2, 0]))
+    npz(folder / file, node_labels=np.array([0, 1, 2, 0]), train_masks=np.ones((2, 4), bool))  # taken as published
     monkeypatch.setenv("MIMOGC_MIRROR", str(folder))
     monkeypatch.setenv("MIMOGC_DATA", str(tmp_path / "cache"))
     data = load_nodes("chameleon-filtered")
@@ -144,7 +190,11 @@ def test_every_entry_is_complete() -> None:
     ("key", "value", "message"),
     [
         ("node_labels", np.array([0, 0.7, 1]), "node_labels: expected whole numbers, got 0.7"),
-        ("node_labels", np.array(["a", "b", "c"]), "node_labels: expected whole numbers, got type <U1"),
+        (
+            "node_labels",
+            np.array(["a", "b", "c"]),
+            "node_labels: expected whole numbers, got type <U1; .*return_inverse=True",
+        ),
         ("node_labels", np.array([0, 2, 2]), "node_labels: expected classes 0, 1, … without gaps, got 0, 2"),
         ("edges", np.array([[0.5, 1.0]]), "edges: expected whole numbers, got 0.5"),
         ("node_features", np.array([[np.nan]] * 3), "node_features: expected finite numbers, got nan"),

@@ -32,6 +32,22 @@ def test_differences_are_paired_over_splits(records) -> None:  # type: ignore[no
     assert table.rows == (("ACM", (("−4.0 ± 0.2", True),)), ("GIN", (("+0.2 ± 4.5", False),)))
 
 
+def test_few_splits_have_to_differ_by_more() -> None:
+    """3.5 standard errors of three splits are not clear, of ten splits they are."""
+
+    def made(splits: int) -> list[Record]:
+        ours = [node_record("lmgc", "texas", (71.0, 72.0, 73.0)[split % 3], 1, split) for split in range(splits)]
+        return ours + [node_record("acm", "texas", 70.0, 1, split) for split in range(splits)]
+
+    (few,), (many,) = paired_by_split(STUDY, made(3)), paired_by_split(STUDY, made(10))
+    assert few.rows == (("ACM", (("+2.0 ± 0.6", False),)),)
+    assert many.rows == (("ACM", (("+1.9 ± 0.3", True),)),)
+    assert "more than 2 standard errors (with 3 pairs 4.3, by Student's t at 95 %) from zero" in few.caption
+    assert "more than 2 standard errors from zero" in many.caption
+    assert "(with 3 pairs 4.3, by Student's t at 95 %) in 0 of 1 comparisons, behind in none" in findings(made(3))[0]
+    assert "by more than 2 standard errors in 1 of 1 comparisons (ACM on Texas)" in findings(made(10))[0]
+
+
 def test_findings_name_what_is_clear_and_what_contradicts_the_paper(records) -> None:  # type: ignore[no-untyped-def]
     counted, inverted = findings(records)
     assert "in 0 of 2 comparisons, behind in 1 (ACM on Texas); the other 1 are not decided" in counted

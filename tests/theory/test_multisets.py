@@ -135,6 +135,14 @@ def test_float32(elements):
     assert check_linear_independence(layer_of("lmgc", 1).float(), single, 1, True).counterexample is not None
 
 
+@pytest.mark.parametrize("check", [check_injectivity, check_linear_independence])
+def test_edge_features_are_no_part_of_multisets(check, elements):
+    layer, features = LMGConv(elements.size(1), 6, edge_dim=2).to(elements.dtype), torch.ones(2, dtype=elements.dtype)
+    with pytest.raises(ValueError, match=r"expected one without edge features.* got edge_dim=2; give every edge"):
+        check(layer, elements, 2)
+    assert check(lambda x, edges: layer(x, edges, features.expand(edges.size(1), -1)), elements, 2).pairs > 0
+
+
 def test_wrong_arguments(elements):
     layer = layer_of("lmgc")
     with pytest.raises(ValueError, match="elements: expected non-zero rows"):

@@ -1,10 +1,12 @@
 """Node-classification datasets: PyG's own classes on verified raw files, and plain npz files."""
 
 import zipfile
+import zlib
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,14 @@ from mimogc.graph import Graph
 
 FILTERED_URL = f"{HeterophilousGraphDataset.url}/{{}}.npz"
 _TENSORS = ("edge_index", "y", "train_mask", "val_mask", "test_mask")
-_ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
+_MASKS = ("train_masks", "val_masks", "test_masks")
+_ARRAYS = ("node_features", "node_labels", "edges", *_MASKS)
+_EXPECTED = {"node_features": "numbers", "node_labels": "whole numbers", "edges": "whole numbers"}
+_EXPECTED |= dict.fromkeys(_MASKS, "yes or no (bool)")
+_RANDOM_MASKS = (
+    "part = np.random.default_rng(0).choice(3, size=(10, N), p=(0.5, 0.25, 0.25)), then train_masks=part == 0, "
+    "val_masks=part == 1, test_masks=part == 2"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +103,8 @@ def _pyg_dataset(family: Family, name: str, root: Path, overrides: dict[str, Any
 
 def load_verified(name: str, family: Family, raw_name: str, files: tuple[str, ...], digest: str) -> NodeDataset:
     """The dataset from verified raw files in the cache; what PyG makes of them is kept as plain arrays."""
-    if family == "npz":
-        return load_npz(cache_root() / files[0], name)
+    if family == "npz":  # published splits are taken as they are
+        return _from_npz(cache_root() / files[0], _read_npz(cache_root() / files[0]), name)
 
     def arrays() -> dict[str, Array]:
         with scratch_folder() as folder:
@@ -133,66 +142,127 @@ def load_npz(path: Path | str, name: str | None = None) -> NodeDataset:
     """A dataset from one npz file of your own.
 
     Args:
-        path: of the file, with the arrays node_features [N, F], node_labels [N] with classes 0, 1, …, edges [E, 2]
-            with nodes 0 to N − 1, and train_masks, val_masks and test_masks [S, N], a row for each split. Every edge is
-            used in both directions, and an edge that is there twice once. With two classes the metric is ROC-AUC, with
-            more it is accuracy.
+        path: of the file, with the arrays node_features [N, F], node_labels [N] with classes 0, 1, … (−1 for a node
+            without a label, which is in no mask), edges [E, 2] with nodes 0 to N − 1, and train_masks, val_masks and
+            test_masks [S, N], a row for each split ([N] for one split), which share no node. Every edge is used in both
+            directions, and an edge that is there twice once. With two classes the metric is ROC-AUC, with more it is
+            accuracy.
         name: of the dataset; by default ``npz:PATH``.
     """
     path = Path(path).expanduser()
+    arrays = _read_npz(path)
+    data = _from_npz(path, arrays, name or f"npz:{path}")
+    _check_splits(path, arrays)
+    return data
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    """The arrays of the file, each a plain one; a mask of one split as a row."""
+    names = ", ".join(_ARRAYS)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise DataError(f"{path}: expected np.savez with the arrays {names}, got one array (np.save)")
+        with file:
             missing = [key for key in _ARRAYS if key not in file.files]
             if missing:
-                raise DataError(f"{path}: expected the arrays {', '.join(_ARRAYS)}; missing: {', '.join(missing)}")
-            arrays = {key: file[key] for key in _ARRAYS}
+                advice = f"; random masks of N nodes: {_RANDOM_MASKS}" if missing[-1] in _MASKS else ""
+                raise DataError(f"{path}: expected the arrays {names}; missing: {', '.join(missing)}{advice}")
+            arrays = {key: _plain(path, key, file) for key in _ARRAYS}
     except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; npz:PATH names an npz file with {', '.join(_ARRAYS)}") from error
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, AttributeError) as error:
-        reason = "it holds Python objects, or is no npz file" if "pickle" in str(error) else str(error)
-        raise DataError(f"{path}: not a readable npz file ({reason}); it may be truncated, fetch it again") from error
+        raise DataError(f"{path}: no such file; npz:PATH names an npz file with {names}") from error
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError) as error:
+        reason = "it was not written by np.savez" if "pickle" in str(error) else str(error)
+        raise DataError(f"{path}: not a readable npz file ({reason}); it may be truncated") from error
+    return {key: array[None] if key in _MASKS and array.ndim == 1 else array for key, array in arrays.items()}
+
+
+def _plain(path: Path, key: str, file: "np.lib.npyio.NpzFile") -> Array:
+    try:
+        return np.asarray(file[key])
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+        raise DataError(f"{path}: {key}: expected {_EXPECTED[key]}, got Python objects{_advice(key)}") from error
+
+
+def _from_npz(path: Path, arrays: dict[str, Array], name: str) -> NodeDataset:
     _check_numbers(path, arrays)
     _check_shapes(path, arrays)
     x = torch.from_numpy(arrays["node_features"]).float()
     edges = torch.from_numpy(arrays["edges"]).long().t().contiguous()
     edges = to_undirected(edges, num_nodes=x.size(0))
     labels = torch.from_numpy(arrays["node_labels"]).long()
-    masks = {key.removesuffix("s"): torch.from_numpy(arrays[key]).bool().t().contiguous() for key in _ARRAYS[3:]}
-    return _node_dataset(name or f"npz:{path}", x=x, y=labels, edge_index=edges, **masks)
+    masks = {key.removesuffix("s"): torch.from_numpy(arrays[key]).bool().t().contiguous() for key in _MASKS}
+    return _node_dataset(name, x=x, y=labels, edge_index=edges, **masks)
+
+
+def _advice(key: str) -> str:
+    return "; names, labels = np.unique(labels, return_inverse=True) numbers them" if key == "node_labels" else ""
 
 
 def _check_numbers(path: Path, arrays: dict[str, Array]) -> None:
     """Refuse what would be cut off or misread when it becomes a tensor."""
-    whole = ("node_labels", "edges")
     for key, array in arrays.items():
-        expected = "whole numbers" if key in whole else "numbers" if key == "node_features" else "yes or no (bool)"
+        expected = _EXPECTED[key]
         if array.dtype.kind not in "biuf":
-            raise DataError(f"{path}: {key}: expected {expected}, got type {array.dtype}")
-        if array.dtype.kind == "f" and key in whole and (odd := array[array != np.floor(array)]).size:
+            raise DataError(f"{path}: {key}: expected {expected}, got type {array.dtype}{_advice(key)}")
+        if array.dtype.kind == "f" and "whole" in expected and (odd := array[array != np.floor(array)]).size:
             raise DataError(f"{path}: {key}: expected {expected}, got {odd.flat[0]:g}")
-        if expected.startswith("yes") and array.dtype != bool and (odd := array[(array != 0) & (array != 1)]).size:
+        if key in _MASKS and array.dtype != bool and (odd := array[(array != 0) & (array != 1)]).size:
             raise DataError(f"{path}: {key}: expected {expected}, got {odd.flat[0]:g}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise DataError(f"{path}: {key}: expected finite {expected}, got {array[~np.isfinite(array)].flat[0]}")
+            places = np.argwhere(~np.isfinite(array))
+            got = f"{array[tuple(places[0])]} at {places[0].tolist()}, and {len(places)} such numbers in all"
+            raise DataError(f"{path}: {key}: expected finite {expected}, got {got}")
 
 
 def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
     features, labels, edges = (arrays[key] for key in _ARRAYS[:3])
     n = labels.shape[0] if labels.ndim == 1 else -1
+    splits = arrays["train_masks"].shape[0] if arrays["train_masks"].ndim else 0
     shapes = [
         ("node_labels", "[N]", n > 0),
         ("node_features", f"[{n}, F]", features.ndim == 2 and features.shape[0] == n),
         ("edges", "[E, 2]", edges.ndim == 2 and edges.shape[1] == 2),
-        *((key, f"[S, {n}]", arrays[key].ndim == 2 and arrays[key].shape[1] == n) for key in _ARRAYS[3:]),
+        ("train_masks", f"[S, {n}]", arrays["train_masks"].ndim == 2 and arrays["train_masks"].shape[1] == n),
+        *((key, f"[{splits}, {n}] like train_masks", arrays[key].shape == (splits, n)) for key in _MASKS[1:]),
     ]
     for key, expected, fits in shapes:
         if not fits:
             raise DataError(f"{path}: expected {key} of shape {expected}, got {list(arrays[key].shape)}")
     if edges.size and not (int(edges.min()) >= 0 and int(edges.max()) < n):
         raise DataError(f"{path}: edges: expected nodes 0 to {n - 1}, got {int(edges.min())} to {int(edges.max())}")
-    if int(labels.min()) < 0:
-        raise DataError(f"{path}: node_labels: expected classes from 0, got {int(labels.min())}")
-    classes = np.unique(labels).astype(int).tolist()
+    if int(labels.min()) < -1:
+        raise DataError(
+            f"{path}: node_labels: expected classes from 0, or -1 for a node without a label, got {int(labels.min())}"
+        )
+    classes = [label for label in np.unique(labels).astype(np.int64).tolist() if label >= 0]
+    got = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+    if len(classes) < 2:
+        raise DataError(f"{path}: node_labels: expected at least two classes, got {got or 'none'}")
     if classes[-1] != len(classes) - 1:
-        got = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
         raise DataError(f"{path}: node_labels: expected classes 0, 1, … without gaps, got {got}")
+
+
+def _check_splits(path: Path, arrays: dict[str, Array]) -> None:
+    """Refuse splits that would train or score nothing, or score what was trained on."""
+    masks = {key.removesuffix("_masks"): arrays[key].astype(bool) for key in _MASKS}
+    if not len(masks["train"]):
+        raise DataError(f"{path}: train_masks: expected at least one split, got {list(masks['train'].shape)}")
+    for split in range(len(masks["train"])):
+        rows = {part: mask[split] for part, mask in masks.items()}
+        empty = [f"{part}_masks" for part, row in rows.items() if not row.any()]
+        if empty:
+            raise DataError(f"{path}: split {split}: expected nodes in every mask, got none in {', '.join(empty)}")
+        for one, other in combinations(rows, 2):
+            if both := int((rows[one] & rows[other]).sum()):
+                raise DataError(
+                    f"{path}: split {split}: {both} nodes are in {one} and {other}; expected masks that share no node"
+                )
+    unlabelled = (arrays["node_labels"].astype(np.int64) < 0) & np.any([mask.any(0) for mask in masks.values()], axis=0)
+    if unlabelled.any():
+        raise DataError(
+            f"{path}: node_labels: expected a class for every node in a mask, got -1 for {int(unlabelled.sum())} of "
+            f"them, the first is node {int(unlabelled.argmax())}; leave nodes without a label out of all masks"
+        )

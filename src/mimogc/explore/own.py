@@ -26,7 +26,7 @@ def remember(name: str, content: bytes) -> str:
 
     Args:
         name: of the file; ``.npz`` holds ``edges`` [E, 2] or ``edge_index`` [2, E], any other is text with two node
-            numbers in a line, separated by a space or a comma, and comments after #.
+            numbers in a line, separated by a space or a comma, and comments after #; a first line of words is a header.
         content: of the file.
     """
     import torch
@@ -58,8 +58,15 @@ def is_known(key: str) -> bool:
 
 def _from_npz(name: str, content: bytes) -> NDArray[np.int64]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        file = np.load(io.BytesIO(content), allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise FileError(
+                f"{name}: expected np.savez with edges [E, 2] or edge_index [2, E], got one array (np.save)"
+            )
+        with file:
             arrays = {key: file[key] for key in ("edges", "edge_index") if key in file.files}
+    except FileError:
+        raise
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError, zlib.error) as error:
         raise FileError(f"{name}: not a readable npz file; it may be damaged, or of another kind") from error
     found = arrays.get("edges", arrays["edge_index"].T if "edge_index" in arrays else None)
@@ -69,12 +76,26 @@ def _from_npz(name: str, content: bytes) -> NDArray[np.int64]:
 
 
 def _from_text(name: str, content: bytes) -> NDArray[np.int64]:
-    edges = []
-    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+    edges: list[list[int]] = []
+    header = True  # whether this line may still be one
+    for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
+        if header and not any(map(_is_number, words)):
+            header = False
+            continue
+        header = False
         if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-            raise FileError(f"{name}, line {number}: expected two node numbers, got {line.strip()[:40]!r}")
+            more = "; a third column, such as weights, is not read: leave it out" if len(words) == 3 else ""
+            raise FileError(f"{name}, line {number}: expected two node numbers, got {line.strip()[:40]!r}{more}")
         edges.append([int(word) for word in words])
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,6 +1,7 @@
 """Whether the arguments and parameters of a layer are what they should be; each refusal names the one that is not."""
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,43 @@ from mimogc.nn._layout import out_channels
 
 if TYPE_CHECKING:
     from mimogc.nn.conv import LMGConv
+
+
+# What to do in place of an argument that layers of PyG have and this one has not.
+_OF_PYG = {
+    "concat": "leave it out for the sum over the graphs, or give combine='mean' (as concat=False) or combine='concat'",
+    "share_weights": "leave it out, every graph has one matrix for both ends; coefficients=GATv2(..., "
+    "share_weights=False) has two",
+    "aggr": "leave it out, messages are added; combine='sum', 'mean' or 'concat' says what becomes of the K graphs",
+    "flow": "leave it out, edges go from edge_index[0] to edge_index[1]; give edge_index.flip(0) for the other way",
+    "node_dim": "leave it out, nodes are the first dimension",
+    "normalize": "leave it out, coefficients='gcn' are those of the normalised adjacency matrix",
+    "cached": "leave it out, a mimogc.Graph in place of edge_index keeps what is computed from it",
+}
+
+
+def refuse_others(layer: "LMGConv", others: Mapping[str, object]) -> None:
+    """Refuse arguments that the layer does not have, with a way on for those of PyG's layers."""
+    for name, value in others.items():
+        if name in _OF_PYG:
+            raise TypeError(
+                f"{name}: expected no such argument of {type(layer).__name__}, got {value!r}: {_OF_PYG[name]}"
+            )
+        raise TypeError(f"{type(layer).__name__}.__init__() got an unexpected keyword argument {name!r}")
+
+
+def checked_alpha(layer: "LMGConv", alpha: Any, h: Tensor) -> Tensor:
+    """What coefficients have returned, refused where it cannot be summed over; explainers' messages may promote it."""
+    where = f"from {type(layer.coefficients).__name__}.forward"
+    if not isinstance(alpha, Tensor):
+        raise TypeError(f"alpha: expected a tensor [E, K] {where}, got {type(alpha).__name__}")
+    if layer._by_messages():
+        return alpha
+    if layer.coefficients.layout == "free" and (alpha.dim() != 2 or alpha.size(1) != h.size(1)):
+        raise ValueError(f"alpha: expected shape [E, {h.size(1)}] {where}, got {list(alpha.shape)}")
+    if alpha.dtype != h.dtype and not torch.is_autocast_enabled(h.device.type):
+        raise TypeError(f"alpha: expected {h.dtype} like h {where}, got {alpha.dtype}")
+    return alpha
 
 
 def check_size(name: str, size: object, smallest: int = 1) -> None:

@@ -1,6 +1,6 @@
 """LMGConv: the localized MIMO graph convolution as a PyTorch Geometric layer."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -83,7 +83,9 @@ class LMGConv(MessagePassing):
         affine: bool = False,
         residual: bool = False,
         fill_value: float | str = "mean",
+        **others: NoReturn,
     ) -> None:
+        parameters.refuse_others(self, others)
         super().__init__(aggr="sum", node_dim=0)
         if combine not in layout.COMBINE:
             raise ValueError(f"combine: expected one of {', '.join(layout.COMBINE)}, got {combine!r}")
@@ -152,7 +154,8 @@ class LMGConv(MessagePassing):
         parameters.check_parameters(self)
         try:
             h = self._maps(sides, graph)
-            alpha = F.dropout(self.coefficients(sides, h, graph), self.dropout, self.training)
+            alpha = parameters.checked_alpha(self, self.coefficients(sides, h, graph), h[0])
+            alpha = F.dropout(alpha, self.dropout, self.training)
             out = self._propagated(alpha, h[0], graph)
             out = out if self.bias is None else out + self.bias
             out = out if self.res is None else out + self.res(sides[1])
@@ -223,7 +226,7 @@ class LMGConv(MessagePassing):
         sides, graph = self._inputs(x, edge_index, edge_attr, **more)
         parameters.check_parameters(self)
         h = self._maps(sides, graph)
-        return self.coefficients(sides, h, graph), h[0], graph
+        return parameters.checked_alpha(self, self.coefficients(sides, h, graph), h[0]), h[0], graph
 
     def linear(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, **more: Any) -> Tensor:
         """The sum over the K graphs alone: the output without bias, dropout and residual connection."""

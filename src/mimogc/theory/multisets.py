@@ -127,6 +127,11 @@ def _cases(elements: Tensor, max_size: int) -> list[Case]:
 
 def _outputs(layer: Layer, elements: Tensor, cases: list[Case]) -> Tensor:
     """[cases, C]: what the layer gives at the element of each case, all in one disjoint graph."""
+    if (size := getattr(layer, "edge_dim", None)) is not None:
+        raise ValueError(
+            f"layer: expected one without edge features, which multisets do not have, got edge_dim={size}; give every "
+            "edge the same ones: lambda x, edges: layer(x, edges, features.expand(edges.size(1), -1))"
+        )
     member: list[int] = []  # position in `elements` of each node
     centres, edges = [], []
     for element, multiset in cases:

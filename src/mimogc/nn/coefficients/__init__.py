@@ -28,13 +28,16 @@ def chosen(
     found = choice
     if not isinstance(found, Coefficients):
         if not isinstance(choice, str) or choice not in BY_NAME:
-            raise ValueError(
-                f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {choice!r}"
-            )
+            got = _called(choice) if isinstance(choice, type) and issubclass(choice, Coefficients) else repr(choice)
+            raise ValueError(f"coefficients: expected one of {', '.join(BY_NAME)} or a Coefficients module, got {got}")
         made = BY_NAME[choice]
         parameters = inspect.signature(made).parameters
         found = made(in_channels, out_channels, **{key: options[key] for key in options if key in parameters})
     name = type(found).__name__
+    if "_modules" not in found.__dict__:
+        raise TypeError(
+            f"coefficients: expected {name}.__init__ to call super().__init__(heads), got one that does not"
+        )
     if found.out_channels not in (None, out_channels):
         raise ValueError(
             f"coefficients: expected ones for {out_channels} output channels, got {name} for {found.out_channels}"
@@ -44,6 +47,13 @@ def chosen(
     if options["edge_dim"] is not None and type(found) in BY_NAME.values():
         _check_edge_dim(found, options["edge_dim"])
     return found
+
+
+def _called(kind: type[Coefficients]) -> str:
+    """A class in the place of a module, and how to make one of it."""
+    needed = {key: one.default for key, one in inspect.signature(kind).parameters.items() if one.default is one.empty}
+    given = ", ".join("heads=4" if key == "heads" else f"{key}=..." for key in needed)
+    return f"the class {kind.__name__}; call it: {kind.__name__}({given})"
 
 
 def _check_edge_dim(coefficients: Coefficients, edge_dim: int) -> None:
