@@ -219,6 +219,12 @@ class TestMetrics:
         assert roc_auc(y.float(), y) == 1.0
         assert math.isnan(roc_auc(score, torch.ones(50, dtype=torch.long)))
 
+    def test_roc_auc_of_one_class_is_refused(self) -> None:
+        task = small_task(classes=2)
+        task.data.y[task.data.val_mask[:, 0]] = 1
+        with pytest.raises(ValueError, match=r"val_masks: expected nodes of both classes in split 0 .* class 1 alone"):
+            scorer(task.data, 0)
+
     def test_two_classes_mean_roc_auc(self) -> None:
         task = small_task(classes=2)
         logits = torch.stack([-task.data.y.float(), torch.zeros(40)], 1)  # the more negative, the more positive

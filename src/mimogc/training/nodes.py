@@ -106,6 +106,10 @@ def scorer(data: NodeDataset, split: int) -> Scores:
         return lambda logits: ((logits.argmax(1) == data.y).double() @ share).tolist()
     parts = [mask.nonzero().flatten() for mask in masks.unbind(1)]
     labels = [data.y[part] for part in parts]
+    for name, y in zip(("train", "val", "test"), labels, strict=True):
+        if y.unique().numel() < 2:  # no epoch would be the best one
+            found = "none" if not y.numel() else f"class {int(y[0])} alone"
+            raise ValueError(f"{name}_masks: expected nodes of both classes in split {split} (ROC-AUC), got {found}")
 
     def roc_aucs(logits: Tensor) -> list[float]:
         positive = logits[:, 1] - logits[:, 0]
