@@ -51,7 +51,7 @@ def main() -> None:
     except StoreError as error:
         sys.exit(f"error: {error}")
     shown = False
-    for dataset, side in one:
+    for dataset, side in sorted(one, key=lambda key: STUDY.datasets.index(key[0])):
         ours, theirs = one[dataset, side], other.get((dataset, side), {})
         common = sorted(ours.keys() & theirs.keys())
         gaps = [statistics.fmean(ours[split]) - statistics.fmean(theirs[split]) for split in common]

@@ -43,7 +43,7 @@ def test_arrays_of_no_graph_are_refused(name, value):
     array = getattr(graph, name).clone()
     array[3] = value
     wrong = replace(graph, **{name: array})
-    with pytest.raises(ValueError, match=r"graph: expected arrays as .* sorts them, got others in"):
+    with pytest.raises(ValueError, match=rf"graph: expected arrays as .* sorts them, got others in {name}$"):
         _layer()(torch.randn(NODES, 5), wrong)
 
 
@@ -120,3 +120,20 @@ def test_attributes_that_change_in_inference_mode(options):
         graph.edge_attr.mul_(2)
         fresh = Graph.from_edge_index(graph.edge_index, NODES, graph.edge_attr.clone())
         torch.testing.assert_close(layer(x, graph), layer(x, fresh))
+
+
+def test_what_is_computed_under_several_transforms_is_kept_for_later():
+    layer, graph, x = LMGConv(5, 5, coefficients="gcn"), _graph(), torch.randn(3, NODES, 5)
+    with torch.inference_mode():
+        expected = torch.func.vmap(lambda one: layer(one, graph))(x)
+    found = layer(x[1].clone().requires_grad_(), graph)
+    found.sum().backward()
+    torch.testing.assert_close(found.detach(), expected[1].clone())
+
+
+@pytest.mark.kernels
+def test_a_sorted_graph_is_not_checked_again(monkeypatch):
+    graph = _graph()
+    monkeypatch.setattr("mimogc._structs._check_sorted", lambda made: pytest.fail("checked"))
+    for other in (graph, replace(graph), graph.with_self_loops()):
+        _layer()(torch.randn(NODES, 5), other)

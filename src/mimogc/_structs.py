@@ -4,11 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from mimogc._library import library, run
 
 if TYPE_CHECKING:
     from mimogc.graph import Graph
+
+# rowptr → the state of all five arrays when they were known to be those of one sorted graph.
+_KNOWN: Any = WeakTensorKeyDictionary()
 
 
 def _struct_of(arrays: tuple[Tensor, ...], counts: tuple[int, int, int]) -> Any:
@@ -41,9 +45,9 @@ def _arrays(graph: "Graph") -> tuple[Tensor, ...]:
 
 
 def known_sorted(graph: "Graph") -> "Graph":
-    """The same graph, whose arrays need not be checked: `_sorting` has made them."""
+    """The same graph, whose arrays need not be checked: they come from a sort, or from what was checked."""
     if not torch.compiler.is_compiling() and type(graph.rowptr) is Tensor and graph.rowptr.is_cpu:
-        graph._cache["sorted"] = _state(graph)
+        _KNOWN[graph.rowptr] = _state(graph)
     return graph
 
 
@@ -53,8 +57,8 @@ def struct(graph: "Graph") -> Any:
     before: Any = graph._cache.get("struct")
     if before is None or before[0] != state:
         made = _struct_of(_arrays(graph), (graph.num_src, graph.num_dst, graph.num_edges))
-        of: Any = graph._cache.get("edges", graph)  # the graph whose edges these are
-        if of._cache.get("sorted") != state:  # they may be anybody's
+        if _KNOWN.get(graph.rowptr) != state:  # they may be anybody's
             _check_sorted(made)
+            known_sorted(graph)
         before = graph._cache["struct"] = state, made
     return before[1]

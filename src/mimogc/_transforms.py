@@ -1,8 +1,8 @@
 """What torch may be doing with tensors besides computing: compiling, torch.func, recording, shapes alone."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,18 +11,23 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 def outside_transforms(given: Tensor) -> AbstractContextManager[Any]:
     """Where tensors made of `given` may be kept: not under torch.func, nor in a mode, to which they would belong."""
-    if torch.compiler.is_compiling():
-        return nullcontext()
-    if torch._C._are_functorch_transforms_active():
-        return cast(AbstractContextManager[Any], torch._C._DisableFuncTorch())
-    if torch._C._len_torch_dispatch_stack():
-        return _outside_modes(given)
-    return torch.inference_mode(False)
+    return nullcontext() if torch.compiler.is_compiling() else _outside(given)
 
 
 @contextmanager
-def _outside_modes(given: Tensor) -> Iterator[None]:
-    """Where nobody records what torch does, or computes shapes alone; but not with what is recorded itself."""
+def _outside(given: Tensor) -> Iterator[None]:
+    with ExitStack() as left:
+        if torch._C._are_functorch_transforms_active():
+            left.enter_context(torch._C._DisableFuncTorch())
+        if torch._C._len_torch_dispatch_stack():
+            _refuse_recorded(given)
+            left.enter_context(_disable_current_modes())
+        left.enter_context(torch.inference_mode(False))
+        yield
+
+
+def _refuse_recorded(given: Tensor) -> None:
+    """Outside of the mode that records it, what becomes of a tensor would be one graph for all later calls."""
     from torch.fx.experimental.proxy_tensor import get_innermost_proxy_mode, get_proxy_slot
 
     mode: Any = get_innermost_proxy_mode()
@@ -30,8 +35,6 @@ def _outside_modes(given: Tensor) -> Iterator[None]:
         raise TypeError(
             "edge_index: make_fx cannot record how edges are sorted; use torch.export, or close over a Graph"
         )
-    with _disable_current_modes(), torch.inference_mode(False):
-        yield
 
 
 def within_transforms() -> bool:

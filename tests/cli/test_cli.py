@@ -396,10 +396,17 @@ def test_export_marks_what_is_selected_and_says_where_nothing_is(capsys: pytest.
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [("runs.db", "--output: expected a folder; runs.db is a file"), ("/proc/rep", "--output: the folder /proc/rep")],
+    [("runs.db", "--output: expected a folder; runs.db is a file"), ("made", "--output: the folder made")],
 )
-def test_a_report_needs_a_folder(capsys: pytest.CaptureFixture[str], folder: str, message: str) -> None:
+def test_a_report_needs_a_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: str, message: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
     Path("runs.db").touch()
+    if folder == "made":
+        monkeypatch.setattr(Path, "mkdir", fails)
     code, out, err = mimogc(capsys, "report", *STORE, "--output", folder)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err

@@ -95,9 +95,10 @@ def test_a_stack_with_a_map_of_ones_own():
     torch.testing.assert_close(stacked([layer], x, GRAPH), torch.nn.functional.gelu(layer(x, GRAPH)))
 
 
-def test_a_stack_takes_a_graph():
-    with pytest.raises(TypeError, match=r"graph: expected a Graph \(Graph.from_edge_index makes one\), got Tensor"):
-        stacked([LMGConv(WIDTH, WIDTH)], _x(), EDGE_INDEX)
+def test_a_stack_takes_what_its_layers_take():
+    layers, x = [LMGConv(WIDTH, WIDTH), GINLayer(WIDTH, WIDTH)], _x()
+    torch.testing.assert_close(stacked(layers, x, EDGE_INDEX), stacked(layers, x, GRAPH))
+    torch.testing.assert_close(stacked(layers[:1], x, EDGE_INDEX), stacked(layers[:1], x, GRAPH))
 
 
 class Tied(torch.nn.Module):
@@ -112,8 +113,11 @@ class Tied(torch.nn.Module):
         return self.layer(self.encoder(x), graph)
 
 
-def test_a_tied_weight_is_not_scaled():
+@pytest.mark.parametrize("module", [False, True])
+def test_a_tied_weight_is_not_scaled(module):
     model = Tied()
+    if module:
+        model.encoder = model.layer.lin
     before = model.layer.lin.weight.clone()
     with pytest.raises(ValueError, match="layer 'layer' shares a parameter with 'encoder'"):
         calibrate(model, _x(), GRAPH)

@@ -167,8 +167,8 @@ def export(
 
     if kind not in exporting.FORMATS:
         raise UsageError(f"--format: expected one of {', '.join(exporting.FORMATS)}, got {kind!r}")
-    if kind == "parquet" and output is None:
-        raise UsageError("--output: expected a file for parquet, got nothing")
+    if kind == "parquet" and (output is None or str(output) == "-"):
+        raise UsageError(f"--output: expected a file for parquet, got {'nothing' if output is None else output}")
     if output is not None and str(output) == "-" and kind == "csv":
         output = None  # stdout, as elsewhere
     if output is not None:

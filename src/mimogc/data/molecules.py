@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from mimogc._structs import known_sorted
 from mimogc.data.encodings import Encoding
 from mimogc.graph import Graph
 
@@ -123,7 +124,7 @@ class Molecules:
             arrays = row, col, position[e0:e1], row, col, twin[e0:e1]
             yield MoleculeBatch(
                 atom=atom[n0:n1],
-                graph=Graph(*arrays, n1 - n0, n1 - n0, None, looped),
+                graph=known_sorted(Graph(*arrays, n1 - n0, n1 - n0, None, looped)),
                 ptr=ptr[start + b : stop + b + 1],
                 owner=owner[n0:n1],
                 y=y[start:stop],

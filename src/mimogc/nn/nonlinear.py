@@ -51,7 +51,7 @@ class GINLayer(torch.nn.Module):
         torch.nn.init.constant_(self.eps, self.initial_eps)
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        check_features(x, self.in_channels, like=self.last.weight)
+        check_features(x, self.in_channels, like=getattr(self.last, "weight", None))
         graph = plain_graph(edge_index, x.size(0))
         around = propagate(graph.ones(x.dtype), graph.gathered(x).unsqueeze(1), graph)
         hidden = F.relu(self.hidden((1 + self.eps) * x + around))

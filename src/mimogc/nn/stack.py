@@ -165,8 +165,6 @@ def stacked(
         gain: with a number, residual connections: ``x ← x + gain · GELU(layer(x, graph))``.
         jumping_knowledge: give the channel-wise maximum over the outputs of all layers, not the last.
     """
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph: expected a Graph (Graph.from_edge_index makes one), got {type(graph).__name__}")
     weights = _together(layers, x, graph)
     if weights is not None:
         own: Any = list(layers)
@@ -184,10 +182,12 @@ def stacked(
     return out if best is None else best
 
 
-def _together(layers: Layers, x: Tensor, graph: Graph) -> list[Weights] | None:
+def _together(layers: Layers, x: Tensor, graph: Any) -> list[Weights] | None:
     """The weights of layers that are one function; None where they are not, or do not fit each other."""
     weights: list[Weights] = []
     features = x.size(-1)
+    if not isinstance(graph, Graph):  # the layers may take it
+        return None
     for layer in layers:
         if isinstance(layer, LMGConv):
             check_flow(layer)

@@ -97,15 +97,23 @@ def _refuse_tied(model: torch.nn.Module, layers: dict[str, Layer | LMGCStack]) -
             other = owner.setdefault(id(parameter), name)
             if other != name:
                 raise ValueError(f"model: layers {other!r} and {name!r} share a parameter and cannot both be scaled")
-    inside = {module for layer in layers.values() for module in layer.modules()}
-    for name, module in model.named_modules():
-        for parameter in () if module in inside else module._parameters.values():
+    ours = {id(layer) for layer in layers.values()}
+
+    def look(module: torch.nn.Module, name: str) -> None:
+        if id(module) in ours:  # called once or twice, a layer is one
+            return
+        for parameter in module._parameters.values():
             if id(parameter) in owner:
                 layer_name, other = owner[id(parameter)], name or type(model).__name__
                 raise ValueError(
                     f"model: layer {layer_name!r} shares a parameter with {other!r}, which would be scaled with it; "
                     "tie them after calibrating"
                 )
+        for child, inner in module._modules.items():
+            if inner is not None:
+                look(inner, f"{name}.{child}" if name else child)
+
+    look(model, "")
 
 
 def _layers(model: torch.nn.Module, only: type[Coefficients]) -> dict[str, Layer | LMGCStack]:
