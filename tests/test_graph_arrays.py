@@ -137,3 +137,18 @@ def test_a_sorted_graph_is_not_checked_again(monkeypatch):
     monkeypatch.setattr("mimogc._structs._check_sorted", lambda made: pytest.fail("checked"))
     for other in (graph, replace(graph), graph.with_self_loops()):
         _layer()(torch.randn(NODES, 5), other)
+
+
+@pytest.mark.kernels
+def test_arrays_where_known_ones_lay_are_checked():
+    graph, x, layer = _graph(), torch.randn(NODES, 5), _layer()
+    good, bad = graph.slot.clone(), graph.slot.flip(0).contiguous()
+    layer(x, replace(graph, slot=good))
+    memory = good.untyped_storage()
+    memory.copy_(bad.untyped_storage())
+    there = torch.empty(0, dtype=torch.int32).set_(memory, 0, (EDGES,))  # at the same place
+    while there._version < good._version:
+        there.mul_(1)
+    del good
+    with pytest.raises(ValueError, match="got others in slot"):
+        layer(x, replace(graph, slot=there))

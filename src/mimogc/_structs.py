@@ -1,5 +1,6 @@
 """A graph's arrays as the kernels see them: checked once, and kept while they stay where and what they are."""
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +12,8 @@ from mimogc._library import library, run
 if TYPE_CHECKING:
     from mimogc.graph import Graph
 
-# rowptr → the state of all five arrays when they were known to be those of one sorted graph.
+# rowptr → the state of all five arrays when they were known to be those of one sorted graph, and these arrays, weakly:
+# others may come to lie where they did.
 _KNOWN: Any = WeakTensorKeyDictionary()
 
 
@@ -47,8 +49,13 @@ def _arrays(graph: "Graph") -> tuple[Tensor, ...]:
 def known_sorted(graph: "Graph") -> "Graph":
     """The same graph, whose arrays need not be checked: they come from a sort, or from what was checked."""
     if not torch.compiler.is_compiling() and type(graph.rowptr) is Tensor and graph.rowptr.is_cpu:
-        _KNOWN[graph.rowptr] = _state(graph)
+        _KNOWN[graph.rowptr] = _state(graph), [weakref.ref(array) for array in _arrays(graph)]
     return graph
+
+
+def _is_known(graph: "Graph", state: list[tuple[int, int, int]]) -> bool:
+    before, arrays = _KNOWN.get(graph.rowptr, (None, ()))
+    return before == state and all(kept() is array for kept, array in zip(arrays, _arrays(graph), strict=True))
 
 
 def struct(graph: "Graph") -> Any:
@@ -57,7 +64,7 @@ def struct(graph: "Graph") -> Any:
     before: Any = graph._cache.get("struct")
     if before is None or before[0] != state:
         made = _struct_of(_arrays(graph), (graph.num_src, graph.num_dst, graph.num_edges))
-        if _KNOWN.get(graph.rowptr) != state:  # they may be anybody's
+        if not _is_known(graph, state):  # they may be anybody's
             _check_sorted(made)
             known_sorted(graph)
         before = graph._cache["struct"] = state, made
