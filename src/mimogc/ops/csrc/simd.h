@@ -47,18 +47,20 @@ inline T lane_sum(Vec<T> x) {
 template <class T, int n>
 inline void lane_sums(const Vec<T> (&x)[n], T* out) {
 #if defined(__AVX__)
-    if constexpr (sizeof(T) == 4 && n == 4) {
-        __m256 y[4];
-        for (int k = 0; k < 4; k++) {
+    if constexpr (sizeof(T) == 4 && n % 4 == 0) {
+        for (int first = 0; first < n; first += 4) {
+            __m256 y[4];
+            for (int k = 0; k < 4; k++) {
 #if defined(__AVX512F__)
-            const __m512 z = (__m512)x[k];
-            y[k] = _mm256_add_ps(_mm512_castps512_ps256(z), _mm512_extractf32x8_ps(z, 1));
+                const __m512 z = (__m512)x[first + k];
+                y[k] = _mm256_add_ps(_mm512_castps512_ps256(z), _mm512_extractf32x8_ps(z, 1));
 #else
-            y[k] = (__m256)x[k];
+                y[k] = (__m256)x[first + k];
 #endif
+            }
+            const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(y[0], y[1]), _mm256_hadd_ps(y[2], y[3]));
+            _mm_storeu_ps(out + first, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
         }
-        const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(y[0], y[1]), _mm256_hadd_ps(y[2], y[3]));
-        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
         return;
     }
 #endif
