@@ -1,0 +1,95 @@
+"""Where a training step of Table 2 goes: what it costs whatever the batch, and what every molecule adds.
+
+    python benchmarks/steps.py                        # lmgc, gin and gatv2 with all three: a minute
+    python benchmarks/steps.py gin:all acm:basic      # these models
+    python benchmarks/steps.py gin:all --compile      # and what torch.compile makes of them
+
+One thread. The fixed part, mostly Python and autograd, is what a line through the times of 16 and 64 molecules has at
+none; the floor is the time of the products alone, three multiply-adds per parameter and atom, at the speed of torch.mm.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+
+import torch
+
+from mimogc.bench.zinc import cells, threads
+from mimogc.studies.zinc_models import build
+from mimogc.training.graphs import BATCH_SIZE, FlatAdamW
+
+FEW, MANY = BATCH_SIZE // 2, BATCH_SIZE * 2
+STEPS, TURNS = 10, 7
+USUAL = ("lmgc:all", "gin:all", "gatv2:all")
+
+
+class Steps:
+    """One model and its batches of three sizes."""
+
+    def __init__(self, method: str, variant: str) -> None:
+        found = cells([method], [variant])
+        if not found:
+            raise SystemExit(f"steps: {method} has no variant {variant}")
+        self.model, task = build(found[0])
+        self.optimiser = FlatAdamW(self.model, 0.001)
+        loops, rows = self.model.add_self_loops, task.train
+        self.batches = {
+            size: list(task.molecules.batches(rows[: STEPS * size], size, loops, task.encoding))
+            for size in (FEW, BATCH_SIZE, MANY)
+        }
+        self.atoms = statistics.mean(batch.atom.numel() for batch in self.batches[BATCH_SIZE])
+
+    def seconds(self, size: int, model: torch.nn.Module | None = None) -> float:
+        """Of a step: forward, backward and the optimiser; batches are made before."""
+        model = self.model if model is None else model
+        start = time.perf_counter()
+        for batch in self.batches[size]:
+            predicted = model(batch)
+            error = predicted.detach() - batch.y
+            self.optimiser.forget()
+            torch.autograd.backward(predicted, error.sign() / batch.num_graphs)
+            self.optimiser.step()
+        return (time.perf_counter() - start) / len(self.batches[size])
+
+
+def products_per_second() -> float:
+    """Multiply-adds of torch.mm with as many rows as a batch has atoms and as many columns as layers have."""
+    x, weight = torch.randn(740, 64), torch.randn(64, 256)
+    times = []
+    for _ in range(300):
+        start = time.perf_counter()
+        torch.mm(x, weight)
+        times.append(time.perf_counter() - start)
+    return x.numel() * 256 / statistics.median(times)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=USUAL, metavar="METHOD:VARIANT", help="default " + " ".join(USUAL))
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile(model, dynamic=True), too")
+    given = parser.parse_args(arguments)
+    for name in given.models:
+        if name.count(":") != 1:
+            parser.error(f"METHOD:VARIANT: expected a pair such as gin:all, got {name!r}")
+    with threads(1):
+        print("ms per step   all  fixed  each molecule  floor   atoms, parameters")
+        for name in given.models:
+            steps = Steps(*name.split(":"))
+            turns = [[steps.seconds(size) for size in (FEW, BATCH_SIZE, MANY)] for _ in range(TURNS)][1:]
+            few, usual, many = (1e3 * statistics.median(turn) for turn in zip(*turns, strict=True))
+            each = (many - few) / (MANY - FEW)
+            numbers = sum(value.numel() for value in steps.model.parameters())
+            floor = 1e3 * 3 * numbers * steps.atoms / products_per_second()
+            line = f"{name:12s}{usual:5.1f}{few - FEW * each:7.1f}{each:15.3f}{floor:7.1f}"
+            print(f"{line}   {steps.atoms:.0f}, {numbers:,}", flush=True)
+            if given.compile:
+                compiled = torch.compile(steps.model, dynamic=True)
+                steps.seconds(BATCH_SIZE, compiled)
+                pairs = [[steps.seconds(BATCH_SIZE, model) for model in (None, compiled)] for _ in range(TURNS)]
+                eager, other = (1e3 * statistics.median(turn) for turn in zip(*pairs, strict=True))
+                print(f"  compiled {other:.1f}, as it is {eager:.1f}, taking turns", flush=True)
+
+
+if __name__ == "__main__":
+    main()
