@@ -3,6 +3,7 @@
     python benchmarks/steps.py                        # lmgc, gin and gatv2 with all three: a minute
     python benchmarks/steps.py gin:all acm:basic      # these models
     python benchmarks/steps.py gin:all --compile      # and what torch.compile makes of them
+    python benchmarks/steps.py lmgc:rings --one-by-one   # and what it buys that the layers are one function
 
 One thread. The fixed part, mostly Python and autograd, is what a line through the times of 16 and 64 molecules has at
 none; the floor is the time of the products alone, three multiply-adds per parameter and atom, at the speed of torch.mm.
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=USUAL, metavar="METHOD:VARIANT", help="default " + " ".join(USUAL))
     parser.add_argument("--compile", action="store_true", help="measure torch.compile(model, dynamic=True), too")
+    parser.add_argument("--one-by-one", action="store_true", help="measure layers that are called one by one, too")
     given = parser.parse_args(arguments)
     for name in given.models:
         if name.count(":") != 1:
@@ -84,11 +86,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
             line = f"{name:12s}{usual:5.1f}{few - FEW * each:7.1f}{each:15.3f}{floor:7.1f}"
             print(f"{line}   {steps.atoms:.0f}, {numbers:,}", flush=True)
             if given.compile:
-                compiled = torch.compile(steps.model, dynamic=True)
-                steps.seconds(BATCH_SIZE, compiled)
-                pairs = [[steps.seconds(BATCH_SIZE, model) for model in (None, compiled)] for _ in range(TURNS)]
-                eager, other = (1e3 * statistics.median(turn) for turn in zip(*pairs, strict=True))
-                print(f"  compiled {other:.1f}, as it is {eager:.1f}, taking turns", flush=True)
+                beside(steps, "compiled", torch.compile(steps.model, dynamic=True))
+            if given.one_by_one:
+                beside(steps, "one by one", Hooked(steps.model))
+
+
+class Hooked(torch.nn.Module):
+    """A model with a hook on one of its layers, which does nothing: they have to be called one by one."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        if not isinstance(model.layers, torch.nn.ModuleList):
+            raise SystemExit("steps: --one-by-one is for models whose layers are modules, such as lmgc:all")
+
+    def forward(self, batch: object) -> object:
+        handle = self.model.layers[0].register_forward_hook(lambda *_: None)
+        try:
+            return self.model(batch)
+        finally:
+            handle.remove()
+
+
+def beside(steps: Steps, name: str, other: torch.nn.Module) -> None:
+    """Print the time of a step of another form of the model, and of the model itself, taking turns."""
+    steps.seconds(BATCH_SIZE, other)
+    pairs = [[steps.seconds(BATCH_SIZE, model) for model in (None, other)] for _ in range(TURNS)]
+    eager, found = (1e3 * statistics.median(turn) for turn in zip(*pairs, strict=True))
+    print(f"  {name} {found:.1f}, as it is {eager:.1f}, taking turns", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The models are the ones the paper describes, fit their budget, and see sparse features as dense ones."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -335,6 +338,81 @@ class TestBondConv:
                 layer(x, typed)
         with pytest.raises(TypeError, match="graph: expected a TypedGraph, got Graph"):
             layer(torch.randn(5, 3), plain)
+
+
+class TestTypedStack:
+    """Layers on typed edges that are one function, beside the same ones called one by one."""
+
+    @staticmethod
+    def pair(method: str = "lmgc", **options: Any) -> tuple[GraphRegressor, GraphRegressor]:
+        torch.manual_seed(0)
+        together = GraphRegressor(24, method, 3, edge_types=4, **options)
+        one_by_one = copy.deepcopy(together)
+        one_by_one.layers[1].register_forward_hook(lambda *_: None)
+        return together, one_by_one
+
+    @pytest.mark.parametrize("method", ["lmgc", "eq12", "gatv2"])
+    @pytest.mark.parametrize("norm", [False, True])
+    @pytest.mark.parametrize("residual", [False, True])
+    def test_is_the_same(self, method: str, norm: bool, residual: bool) -> None:
+        models = self.pair(method, batch_norm=norm, residual=residual)
+        batch = batch_of([5, 9, 14])
+        for training in (True, True, False):
+            outs = [model.train(training)(batch) for model in models]
+            torch.testing.assert_close(*outs, rtol=0, atol=0)
+            for model, out in zip(models, outs, strict=True):
+                model.zero_grad()
+                out.square().sum().backward()
+            for one, other in zip(*(model.parameters() for model in models), strict=True):
+                torch.testing.assert_close(one.grad, other.grad, rtol=0, atol=0)
+            for one, other in zip(*(model.buffers() for model in models), strict=True):
+                torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+    def test_is_one_function(self) -> None:
+        calls = []
+        for model in self.pair(batch_norm=True, residual=True):
+            with record_calls(BondConv) as seen:
+                model(batch_of([5, 9]))
+            calls.append(len(seen))
+        assert calls == [0, 3]
+
+    def test_what_has_to_be_called_is_called(self) -> None:
+        batch = batch_of([5, 9])
+        for change in (
+            lambda model: model.norms[0].register_forward_hook(lambda *_: None),
+            lambda model: model.layers[0].conv.lin.register_forward_hook(lambda *_: None),
+            lambda model: setattr(model.norms[0], "momentum", None),
+            lambda model: model.norms.__setitem__(0, torch.nn.LayerNorm(24)),
+            lambda model: setattr(model.layers[0].conv.coefficients, "negative_slope", 0.1),
+        ):
+            model, _ = self.pair(batch_norm=True, residual=True)
+            change(model)
+            with record_calls(BondConv) as seen:
+                model(batch)
+            assert len(seen) == 3
+
+    def test_a_replaced_parameter_is_named(self) -> None:
+        model, _ = self.pair(batch_norm=True, residual=True)
+        model.layers[1].conv.coefficients.att = torch.nn.Parameter(torch.zeros(8, 7))
+        with pytest.raises(ValueError, match="att: expected shape"):
+            model(batch_of([5, 9]))
+
+
+@contextmanager
+def record_calls(kind: type[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
+    """The modules of this class whose forward is called."""
+    seen: list[torch.nn.Module] = []
+    forward = kind.forward
+
+    def recorded(module: torch.nn.Module, *args: Any) -> Any:
+        seen.append(module)
+        return forward(module, *args)
+
+    kind.forward = recorded
+    try:
+        yield seen
+    finally:
+        kind.forward = forward
 
 
 def builders() -> dict[str, Callable[[int], torch.nn.Module]]:

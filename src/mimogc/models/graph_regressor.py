@@ -13,6 +13,7 @@ from mimogc.methods import method as record_of
 from mimogc.models.gain import checked_gain
 from mimogc.models.laplacian_encoder import ENCODED, LaplacianEncoder
 from mimogc.models.typed_edges import BondConv, TypedGraph
+from mimogc.models.typed_stack import stacked_types
 from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
 from mimogc.nn.stack import LMGCStack, stacked
@@ -137,6 +138,10 @@ class GraphRegressor(torch.nn.Module):
         graph: Graph | TypedGraph = batch.graph
         if self.edge_types:
             graph = TypedGraph.of(batch.graph, batch.bond, self.edge_types, h.dtype)
+            if self.gains is None and not self.jumping_knowledge:
+                together = stacked_types(self.layers, self.norms, h, graph, self.gain if self.residual else None)
+                if together is not None:
+                    return together
         best: Tensor | None = None
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             y = norm(layer(h, graph))

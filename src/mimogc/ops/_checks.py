@@ -10,7 +10,8 @@ from mimogc.graph import Graph
 
 # Name, value (None where it is left out), and the sizes of its dimensions: numbers, or names that stand for one number.
 Expected = tuple[str, Tensor | None, tuple[int | str, ...]]
-_LEFT_OUT = ("edge", "weight", "bias", "offset")  # what an operator can do without
+# what an operator can do without
+_LEFT_OUT = ("edge", "weight", "bias", "offset", "norm_weight", "norm_bias", "mean", "var")
 
 
 def matched(graph: Graph, *expected: Expected, **given: int) -> Any:

@@ -85,7 +85,7 @@ def joined(y: Tensor, given: Tensor | None, gain: float, best: Tensor | None) ->
     return out, None if best is None else torch.maximum(best, out)
 
 
-class _Nodes(NamedTuple):
+class Nodes(NamedTuple):
     """Rows that are their own parents."""
 
     parent: int = 0
@@ -114,7 +114,7 @@ class Activate(Function):
             grad_y, grad_given, grad_best = _again(ctx, (y, given, best), g_out, g_top)
         else:
             gain = None if given is None else ctx.gain
-            grad_y, grad_given, grad_best = join_grad(_Nodes(), gain, y, g_out, g_top, chosen, derivative)
+            grad_y, grad_given, grad_best = join_grad(Nodes(), gain, y, g_out, g_top, chosen, derivative)
         return grad_y, grad_given, None, grad_best
 
 

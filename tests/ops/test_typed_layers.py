@@ -1,0 +1,161 @@
+"""Several layers on typed edges as one function: the kernels against plain torch, and against the layers one by one."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from graphs import random_edges
+from mimogc import Graph
+from mimogc.ops import Norm, TypedWeights, typed_lmgc, typed_lmgcs, use_reference
+
+NODES, TYPES, HEADS = 30, 3, 4
+DTYPES = [torch.float32, torch.float64]
+
+
+def _stack(dtype, channels, layers=3, normed=True, features=None):
+    """A graph with an isolated node, types, features, and the weights and batch norms of some layers."""
+    torch.manual_seed(0)
+    graph = Graph.from_edge_index(random_edges(NODES - 1, 90), NODES)
+    kinds = torch.randint(0, TYPES, (graph.num_edges,))
+
+    def random(*shape):
+        return (0.3 * torch.randn(shape, dtype=dtype)).requires_grad_()
+
+    weights, norms, width = [], [], channels if features is None else features
+    x = random(NODES, width)
+    for _ in range(layers):
+        own = [random(HEADS * channels, width), random(2 * HEADS, HEADS * channels), random(TYPES, HEADS)]
+        own += [random(TYPES * HEADS, channels), random(channels), random(HEADS)]
+        own += [random(channels), random(channels)] if normed else []
+        weights.append(TypedWeights(*own))
+        mean, var = torch.randn(channels, dtype=dtype), torch.rand(channels, dtype=dtype)
+        norms.append(Norm(mean, var, 0.1, 1e-5, True) if normed else None)
+        width = channels
+    return graph, kinds, x, weights, norms
+
+
+def _fresh(norms):
+    return [norm and norm._replace(mean=norm.mean.clone(), var=norm.var.clone()) for norm in norms]
+
+
+def _inputs(x, weights):
+    return [x, *(tensor for own in weights for tensor in own if tensor is not None)]
+
+
+def _one_by_one(x, weights, norms, graph, kinds, gain):
+    for own, norm in zip(weights, norms, strict=True):
+        weight, att, scores, messages, bias, offset, *learnt = own
+        y = typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)
+        if norm is not None:
+            y = F.batch_norm(y, norm.mean, norm.var, *learnt, norm.training, norm.momentum, norm.eps)
+        x = F.gelu(y) if gain is None else x + gain * F.gelu(y)
+    return x
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [3, 46])
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("gain", [None, 0.4])
+def test_is_the_layers_one_by_one(dtype, channels, normed, gain):
+    graph, kinds, x, weights, norms = _stack(dtype, channels, normed=normed)
+    sign = torch.arange(1, x.numel() + 1, dtype=dtype).view_as(x).sin()
+    seen = []
+    for compute, reference in ((typed_lmgcs, False), (typed_lmgcs, True), (_one_by_one, True)):
+        own = _fresh(norms)
+        with use_reference() if reference else torch.enable_grad():
+            options = {"slope": 0.2} if compute is typed_lmgcs else {}
+            out = compute(x, weights, own, graph, kinds, gain=gain, **options)
+            grads = torch.autograd.grad((out * sign).sum(), _inputs(x, weights))
+        seen.append([out, *grads, *(value for norm in own if norm for value in norm[:2])])
+    tolerance = 2e-4 if dtype == torch.float32 else 1e-10
+    for first, *others in zip(*seen, strict=True):
+        scale = others[-1].abs().max().clamp(min=1)
+        for other in others:
+            torch.testing.assert_close(first / scale, other / scale, rtol=0, atol=tolerance)
+    if normed:
+        assert not torch.equal(own[0].mean, norms[0].mean)
+
+
+def test_layers_of_other_widths():
+    graph, kinds, x, weights, norms = _stack(torch.float64, 5, features=9)
+    out = typed_lmgcs(x, weights, _fresh(norms), graph, kinds)
+    with use_reference():
+        wanted = _one_by_one(x, weights, _fresh(norms), graph, kinds, None)
+    torch.testing.assert_close(out, wanted)
+    with pytest.raises(ValueError, match="gain: expected layers with as many channels as features, got 5 and 9"):
+        typed_lmgcs(x, weights, norms, graph, kinds, gain=1.0)
+
+
+def test_second_derivatives_leave_the_norms_alone():
+    graph, kinds, x, weights, norms = _stack(torch.float64, 3, layers=2)
+    out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+    before = [value.clone() for norm in norms for value in norm[:2]]
+    (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    (found,) = torch.autograd.grad(grad.square().sum(), x)
+    for was, now in zip(before, (value for norm in norms for value in norm[:2]), strict=True):
+        assert torch.equal(was, now)
+    with use_reference():
+        out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+        (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+        (wanted,) = torch.autograd.grad(grad.square().sum(), x)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_norms_in_evaluation(recorded):
+    graph, kinds, x, weights, norms = _stack(torch.float64, 7)
+    norms = [norm._replace(training=False) for norm in norms]
+    before = [norm.mean.clone() for norm in norms]
+    with torch.set_grad_enabled(recorded):
+        out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+        wanted = _one_by_one(x, weights, norms, graph, kinds, 0.5)
+        torch.testing.assert_close(out, wanted)
+        if recorded:
+            found, other = (torch.autograd.grad(value.square().sum(), _inputs(x, weights)) for value in (out, wanted))
+            torch.testing.assert_close(found, other)
+    for was, norm in zip(before, norms, strict=True):
+        assert torch.equal(was, norm.mean)
+
+
+def test_some_weights_are_frozen():
+    graph, kinds, x, weights, norms = _stack(torch.float32, 46)
+    wanted = torch.autograd.grad(typed_lmgcs(x, weights, _fresh(norms), graph, kinds).sum(), weights[1].weight)
+    frozen = [own._replace(weight=own.weight.detach(), norm_weight=own.norm_weight.detach()) for own in weights]
+    frozen[1] = frozen[1]._replace(weight=weights[1].weight)
+    found = torch.autograd.grad(typed_lmgcs(x.detach(), frozen, _fresh(norms), graph, kinds).sum(), weights[1].weight)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_wrong_arguments():
+    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+
+    def change(number, **values):
+        return [own._replace(**values) if place == number else own for place, own in enumerate(weights)]
+
+    short = norms[0]._replace(mean=torch.zeros(2))
+    cases = [
+        ((weights, norms[1:]), "norms: expected one for each of 3 layers"),
+        (([], []), "norms: expected one for each of 0 layers, at least one"),
+        ((weights, [None, *norms[1:]]), "norm_weight, norm_bias: expected none for a layer without norm"),
+        ((weights, [short, *norms[1:]]), r"mean: expected shape \[5\], got \[2\]"),
+        ((change(1, weight=torch.zeros(20, 4)), norms), r"weight: expected shape \[20, 5\], got \[20, 4\]"),
+        ((change(2, messages=torch.zeros(11, 5)), norms), r"messages: expected shape \[12, "),
+        ((change(2, norm_bias=torch.zeros(4)), norms), r"norm_bias: expected shape \[5\], got \[4\]"),
+    ]
+    for given, message in cases:
+        with pytest.raises(ValueError, match=message):
+            typed_lmgcs(x, *given, graph, kinds)
+    for given in (
+        change(2, weight=weights[2].weight.double()),
+        [own._replace(bias=own.bias.half()) for own in weights],
+    ):
+        with pytest.raises(TypeError, match=r"expected torch\.float32 like x"):
+            typed_lmgcs(x, given, norms, graph, kinds)
+    with pytest.raises(TypeError, match=r"mean: expected torch\.float32 like x, got torch\.float64"):
+        typed_lmgcs(x, weights, [norms[0]._replace(mean=norms[0].mean.double()), *norms[1:]], graph, kinds)
+    fewer = change(1, scores=torch.zeros(2, HEADS), messages=torch.zeros(2 * HEADS, 5))
+    with pytest.raises(IndexError, match="kinds: expected types 0 to 1, got 2"):
+        typed_lmgcs(x, fewer, norms, graph, kinds)
+    one = Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.int64), 1)
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        typed_lmgcs(x[:1], weights, norms, one, kinds[:1])
