@@ -382,6 +382,7 @@ class TestTypedStack:
             lambda model: model.norms[0].register_forward_hook(lambda *_: None),
             lambda model: model.layers[0].conv.lin.register_forward_hook(lambda *_: None),
             lambda model: setattr(model.norms[0], "momentum", None),
+            lambda model: setattr(model.norms[0], "track_running_stats", False),
             lambda model: model.norms.__setitem__(0, torch.nn.LayerNorm(24)),
             lambda model: setattr(model.layers[0].conv.coefficients, "negative_slope", 0.1),
         ):
@@ -396,6 +397,38 @@ class TestTypedStack:
         model.layers[1].conv.coefficients.att = torch.nn.Parameter(torch.zeros(8, 7))
         with pytest.raises(ValueError, match="att: expected shape"):
             model(batch_of([5, 9]))
+
+    @pytest.mark.parametrize("training", [False, True])
+    def test_compiles_without_a_graph_break(self, training: bool) -> None:
+        model, _ = self.pair(batch_norm=True, residual=True)
+        batch = batch_of([5, 9])
+        wanted = copy.deepcopy(model).train(training)(batch)
+        found = torch.compile(model.train(training), backend="eager", fullgraph=True)(batch)
+        torch.testing.assert_close(found, wanted)
+
+    def test_what_layers_refuse_is_refused(self) -> None:
+        model, _ = self.pair(batch_norm=True, residual=True)
+        model.layers[1].conv.flow = "target_to_source"
+        with pytest.raises(ValueError, match="flow, aggr: expected 'source_to_target'"):
+            model(batch_of([5, 9]))
+
+    def test_norms_of_another_type(self) -> None:
+        models = [model.bfloat16() for model in self.pair(batch_norm=True, residual=True)]
+        for model in models:
+            model.norms.float()
+        torch.testing.assert_close(*(model(batch_of([5, 9])) for model in models), rtol=0, atol=0)
+
+    @pytest.mark.parametrize("frozen", [1, 2])
+    def test_the_first_layers_are_frozen(self, frozen: int) -> None:
+        models = self.pair(batch_norm=True, residual=True)
+        for model in models:
+            for part in (model.embedding, *model.layers[:frozen], *model.norms[:frozen]):
+                part.requires_grad_(False)
+            model(batch_of([5, 9])).square().sum().backward()
+        for one, other in zip(*(model.parameters() for model in models), strict=True):
+            assert (one.grad is None) == (other.grad is None)
+            if one.grad is not None:
+                torch.testing.assert_close(one.grad, other.grad, rtol=0, atol=0)
 
 
 @contextmanager

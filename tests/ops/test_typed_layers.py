@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from torch_geometric import Index
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import Norm, TypedWeights, typed_lmgc, typed_lmgcs, use_reference
+from mimogc.ops import Norm, TypedWeights, _typed_layers, typed_lmgc, typed_lmgcs, use_reference
 
 NODES, TYPES, HEADS = 30, 3, 4
 DTYPES = [torch.float32, torch.float64]
@@ -137,8 +138,8 @@ def test_wrong_arguments():
         ((weights, norms[1:]), "norms: expected one for each of 3 layers"),
         (([], []), "norms: expected one for each of 0 layers, at least one"),
         ((weights, [None, *norms[1:]]), "norm_weight, norm_bias: expected none for a layer without norm"),
-        ((weights, [short, *norms[1:]]), r"mean: expected shape \[5\], got \[2\]"),
-        ((change(1, weight=torch.zeros(20, 4)), norms), r"weight: expected shape \[20, 5\], got \[20, 4\]"),
+        ((weights, [short, *norms[1:]]), r"layer 0: mean: expected shape \[5\], got \[2\]"),
+        ((change(1, weight=torch.zeros(20, 4)), norms), r"layer 1: weight: expected shape \[20, 5\], got \[20, 4\]"),
         ((change(2, messages=torch.zeros(11, 5)), norms), r"messages: expected shape \[12, "),
         ((change(2, norm_bias=torch.zeros(4)), norms), r"norm_bias: expected shape \[5\], got \[4\]"),
     ]
@@ -156,6 +157,59 @@ def test_wrong_arguments():
     fewer = change(1, scores=torch.zeros(2, HEADS), messages=torch.zeros(2 * HEADS, 5))
     with pytest.raises(IndexError, match="kinds: expected types 0 to 1, got 2"):
         typed_lmgcs(x, fewer, norms, graph, kinds)
+    nothing = norms[0]._replace(mean=None, var=None, training=False)
+    for given, message in (
+        ((change(0, weight=None), norms), "layer 0: weight: expected a matrix, got NoneType"),
+        ((change(1, scores=torch.zeros(3)), norms), r"layer 1: scores: expected a matrix, got \[3\]"),
+        ((weights, [nothing, *norms[1:]]), "layer 0: mean: expected a tensor, got NoneType"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            typed_lmgcs(x, *given, graph, kinds)
+    with pytest.raises(TypeError, match="gain: expected a number, got Tensor"):
+        typed_lmgcs(x, weights, norms, graph, kinds, gain=torch.ones(()))
     one = Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.int64), 1)
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         typed_lmgcs(x[:1], weights, norms, one, kinds[:1])
+
+
+def test_types_that_no_kernel_can_read():
+    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+    for other in (Index(kinds), torch._neg_view(-kinds)):
+        with pytest.raises(TypeError, match="kinds: expected a plain tensor"):
+            typed_lmgcs(x, weights, norms, graph, other)
+
+
+def test_saved_tensors_that_come_back_negated():
+    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+    grads = []
+    for unpack in (lambda tensor: tensor, lambda tensor: torch._neg_view(-tensor)):
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+            out = typed_lmgcs(x, weights, _fresh(norms), graph, kinds)
+            grads.append(torch.autograd.grad(out.square().sum(), _inputs(x, weights)))
+    torch.testing.assert_close(*grads, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("frozen", [1, 2])
+def test_the_first_layers_are_frozen(frozen):
+    graph, kinds, x, weights, norms = _stack(torch.float64, 7)
+    learnt = _inputs(x, weights[frozen:])[1:]
+    wanted = torch.autograd.grad(typed_lmgcs(x, weights, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt)
+    fixed = [TypedWeights(*(tensor.detach() for tensor in own)) for own in weights[:frozen]] + weights[frozen:]
+    found = torch.autograd.grad(typed_lmgcs(x.detach(), fixed, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_no_nodes():
+    _, kinds, x, weights, norms = _stack(torch.float32, 5)
+    empty = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 0)
+    norms = [norm._replace(training=False) for norm in norms]
+    assert typed_lmgcs(x[:0], weights, norms, empty, kinds[:0], gain=0.5).shape == (0, 5)
+
+
+@pytest.mark.kernels
+def test_the_kernels_compute(monkeypatch):
+    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+    monkeypatch.setattr(_typed_layers, "_by_parts", None)
+    typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5).sum().backward()
+    with pytest.raises(TypeError, match="not callable"), use_reference():
+        typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)

@@ -1,7 +1,6 @@
 """LMGConv with edge types: a term in the score and a message of their own, for graphs such as molecules."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -24,27 +23,17 @@ from mimogc.ops import edge_softmax, typed_lmgc, typed_pair_scores
 class TypedGraph:
     """A graph whose edges have types, prepared once for all layers."""
 
-    plain: Graph  #: without the types
+    graph: Graph  #: with the types as one-hot edge attributes
+    place: Tensor  #: [E] int64: (target, type) of each edge as one number
     kinds: Tensor  #: [E] int64: the type of each edge
-    types: int  #: their number
-    dtype: torch.dtype  #: of the features
 
     @staticmethod
     def of(graph: Graph, kinds: Tensor, types: int, dtype: torch.dtype) -> "TypedGraph":
         """From ``kinds [E]`` int64 below `types`, in the graph's own edge order."""
         if kinds.shape != (graph.num_edges,):
             raise ValueError(f"kinds: expected shape [{graph.num_edges}], got {list(kinds.shape)}")
-        return TypedGraph(graph, kinds, types, dtype)
-
-    @cached_property
-    def graph(self) -> Graph:
-        """With the types as one-hot edge attributes."""
-        return replace(self.plain, edge_attr=F.one_hot(self.kinds, self.types).to(self.dtype))
-
-    @cached_property
-    def place(self) -> Tensor:
-        """[E] int64: (target, type) of each edge as one number."""
-        return self.plain.dst * self.types + self.kinds
+        typed = replace(graph, edge_attr=F.one_hot(kinds, types).to(dtype))
+        return TypedGraph(typed, typed.dst * types + kinds, kinds)
 
 
 class BondConv(torch.nn.Module):
@@ -119,7 +108,7 @@ class BondConv(torch.nn.Module):
         alpha, h = self._parts(x, own, graph.kinds)
         out = aggregate(conv.coefficients.layout, conv.combine, alpha, h, own)
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
-        return torch.addmm(out, received.view(own.num_dst, -1), self.message)
+        return torch.addmm(out, received.view(own.num_dst, self.types * conv.heads), self.message)
 
     def _parts(self, x: Tensor, own: Graph, kinds: Tensor) -> tuple[Tensor, Tensor]:
         """The coefficients and h of the sources."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from mimogc.models.typed_edges import BondConv, TypedGraph
-from mimogc.nn._parameters import check_parameters
+from mimogc.nn._inputs import check_flow, check_not_traced
 from mimogc.nn.coefficients.base import has_hooks
 from mimogc.ops import Norm, TypedWeights, typed_lmgcs
 
@@ -20,23 +20,24 @@ def stacked_types(layers: Modules, norms: Modules, x: Tensor, graph: TypedGraph,
 
     What Python and autograd cost is paid once (`benchmarks/steps.py --one-by-one` prints what that buys). None where
     they have to be called one by one: layers other than `BondConv` with lmgc or eq12, norms other than batch norm or
-    none, or with gradients in evaluation, or someone who looks at parts of them.
+    none, or with gradients in evaluation, parameters that do not fit (which the layers name), or someone who looks.
     """
-    own = [_weights(layer, norm, x, graph) for layer, norm in zip(layers, norms, strict=True)]
-    found = [one for one in own if one is not None]
-    slopes = {slope for _, _, slope in found}
-    if len(found) < len(own) or len(slopes) != 1:
+    weights: list[TypedWeights] = []
+    stats: list[Norm | None] = []
+    slope = None
+    for layer, norm in zip(layers, norms, strict=True):
+        own = _weights(layer, norm, x, graph)
+        if own is None or slope not in (None, own[2]):
+            return None
+        weights.append(own[0])
+        stats.append(own[1])
+        slope = own[2]
+    if slope is None:
         return None
-    weights, stats = [one for one, _, _ in found], [norm for _, norm, _ in found]
-    try:
-        out = typed_lmgcs(x, weights, stats, graph.plain, graph.kinds, slopes.pop(), gain)
-    except (TypeError, ValueError):
-        for layer in layers:
-            check_parameters(layer.conv)  # type: ignore[arg-type]  # says the same in the layer's own names
-        raise
-    for norm in norms:
-        if isinstance(norm, torch.nn.BatchNorm1d) and norm.training and norm.num_batches_tracked is not None:
-            norm.num_batches_tracked.add_(1)
+    out = typed_lmgcs(x, weights, stats, graph.graph, graph.kinds, slope, gain)
+    for norm, used in zip(norms, stats, strict=True):
+        if used is not None and used.training:
+            norm.num_batches_tracked.add_(1)  # type: ignore[operator]
     return out
 
 
@@ -46,25 +47,44 @@ def _weights(
     """Tensors, batch norm and slope of a layer that can be part of one function."""
     if type(layer) is not BondConv or has_hooks(layer) or has_hooks(layer.conv) or has_hooks(norm):
         return None
-    conv, edge = layer.conv, layer._types_alone()
-    own: Any = conv.coefficients
+    conv, edge, own = layer.conv, layer._types_alone(), graph.graph
+    check_flow(conv)
+    check_not_traced()
     if (
         edge is None
-        or graph.plain.is_partitioned
-        or graph.plain.edge_attr is not None
+        or own.is_partitioned
         or is_uninitialized_parameter(conv.lin.weight)
-        or not conv._is_one_kernel((x, x), graph.plain)
-        or (conv.add_self_loops and not graph.plain.looped)
-        or edge.size(1) != graph.types
+        or not conv._is_one_kernel((x, x), own)
+        or (conv.add_self_loops and not own.looped)
     ):
         return None
-    tensors = TypedWeights(conv.lin.weight, own.att, edge.t(), layer.message, layer.bias, own.offset)
-    if type(norm) is torch.nn.Identity:
-        return tensors, None, own.negative_slope
-    if type(norm) is not torch.nn.BatchNorm1d or norm.momentum is None or norm.running_mean is None:
+    of: Any = conv.coefficients
+    heads, channels = conv.heads, conv.out_channels
+    shapes: tuple[tuple[Any, tuple[int, ...]], ...] = (
+        (conv.lin.weight, (heads * channels, x.size(-1))),
+        (of.att, (2 * heads, heads * channels)),
+        (edge, (heads, layer.types)),
+        (layer.message, (layer.types * heads, channels)),
+        (layer.bias, (channels,)),
+        (of.offset, (heads,)),
+    )
+    learnt: Any = ()
+    stats: Norm | None = None
+    if type(norm) is torch.nn.BatchNorm1d:
+        if norm.momentum is None or not norm.track_running_stats or (torch.is_grad_enabled() and not norm.training):
+            return None
+        learnt = norm.weight, norm.bias
+        found: Any = norm.running_mean, norm.running_var, norm.momentum, norm.eps, norm.training
+        if found[0] is None or found[1] is None or norm.num_batches_tracked is None:
+            return None
+        shapes += tuple((value, (channels,)) for value in (*learnt, *found[:2]))
+        stats = Norm(*found)
+    elif type(norm) is not torch.nn.Identity:
         return None
-    if torch.is_grad_enabled() and not norm.training:
+    needed = (conv.lin.weight, of.att)  # the others may be left out
+    if any(value is None for value in needed) or any(
+        value is not None and (value.shape != shape or value.dtype is not x.dtype) for value, shape in shapes
+    ):
         return None
-    assert norm.running_var is not None
-    learnt = tensors._replace(norm_weight=norm.weight, norm_bias=norm.bias)
-    return learnt, Norm(norm.running_mean, norm.running_var, norm.momentum, norm.eps, norm.training), own.negative_slope
+    tensors = (conv.lin.weight, of.att, edge.t(), layer.message, layer.bias, of.offset)
+    return TypedWeights(*tensors, *learnt), stats, of.negative_slope

@@ -10,8 +10,7 @@ from mimogc.graph import Graph
 
 # Name, value (None where it is left out), and the sizes of its dimensions: numbers, or names that stand for one number.
 Expected = tuple[str, Tensor | None, tuple[int | str, ...]]
-# what an operator can do without
-_LEFT_OUT = ("edge", "weight", "bias", "offset", "norm_weight", "norm_bias", "mean", "var")
+_LEFT_OUT = ("edge", "weight", "bias", "offset", "norm_weight", "norm_bias")  # what an operator can do without
 
 
 def matched(graph: Graph, *expected: Expected, **given: int) -> Any:

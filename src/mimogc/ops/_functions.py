@@ -31,14 +31,14 @@ def save(ctx: Any, *tensors: Tensor | None) -> None:
 def saved(ctx: Any) -> Any:
     """The saved tensors. Autograd does not notice where `.data` of one, as by ``model.half()``, became another.
 
-    Hooks on saved tensors may give them back in another order: those that were contiguous are so again.
+    Hooks on saved tensors may give them back in another order, or negated: those that were contiguous are so again.
     """
     tensors = []
     for tensor, (form, dense) in zip(ctx.saved_tensors, ctx.forms, strict=False):
         if _form(tensor) != form:
             was, now = (f"{found[0]} {list(found[1])}" for found in (form, _form(tensor)))
             raise RuntimeError(f"a tensor was replaced between forward and backward: expected {was}, got {now}")
-        tensors.append(tensor.contiguous() if dense else tensor)
+        tensors.append(tensor.resolve_neg().contiguous() if dense else tensor)
     return tuple(tensors)
 
 

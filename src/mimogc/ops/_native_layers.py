@@ -30,7 +30,7 @@ class Typed(NamedTuple):
 
 
 def _weights(own: Weights, typed: Typed | None) -> Any:
-    more = () if typed is None else (typed.kinds.data_ptr(), typed.types, typed.received.data_ptr())
+    more = () if typed is None else (pointer(typed.kinds), typed.types, pointer(typed.received))
     return for_one_call(*map(pointer, own), *more)
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from mimogc.graph import Graph
 from mimogc.ops import _native
-from mimogc.ops._backends import serving, serving_gradients
+from mimogc.ops._backends import plain, serving, serving_gradients
 from mimogc.ops._checks import matched
 from mimogc.ops._functions import contiguous, recomputed, save, saved
 
@@ -34,7 +34,7 @@ def typed_pair_scores(
     Returns:
         ``[E, K]`` in the graph's edge order.
     """
-    check_kinds(kinds, graph, table)
+    check_kinds(kinds, graph, table.size(0))
     source, target, att, table = matched(
         graph,
         ("source", source, (graph.num_src, "K", "C")),
@@ -48,16 +48,18 @@ def typed_pair_scores(
     return _pairs_by_parts(source, target, att, table, graph, kinds, slope)
 
 
-def check_kinds(kinds: Tensor, graph: Graph, table: Tensor) -> None:
-    """Refuse types that are no rows of the table; what is compiled finds out itself."""
+def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:
+    """Refuse types that are not below their number; what is compiled finds out itself."""
+    if not isinstance(kinds, Tensor) or not (torch.compiler.is_compiling() or plain(kinds)):
+        raise TypeError(f"kinds: expected a plain tensor, no subclass and no negated view, got {type(kinds).__name__}")
     if kinds.dtype != torch.int64 or kinds.shape != (graph.num_edges,) or kinds.device != graph.device:
         wanted = f"int64 [{graph.num_edges}] on {graph.device}"
         raise ValueError(f"kinds: expected {wanted}, got {kinds.dtype} {list(kinds.shape)} on {kinds.device}")
     if torch.compiler.is_compiling() or not kinds.is_cpu or not kinds.numel():
         return
     low, high = (int(value) for value in kinds.aminmax())
-    if low < 0 or high >= table.size(0):
-        raise IndexError(f"kinds: expected types 0 to {table.size(0) - 1}, got {low if low < 0 else high}")
+    if low < 0 or high >= types:
+        raise IndexError(f"kinds: expected types 0 to {types - 1}, got {low if low < 0 else high}")
 
 
 def _pairs_by_parts(
@@ -86,7 +88,7 @@ class TypedPairScores(Function):
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
             return *recomputed(_pairs_by_parts, tuple(given), g, ctx.graph, kinds, ctx.slope), None, None, None
         source, target, att, table, g = contiguous(*given, g)
-        check_kinds(kinds, ctx.graph, table)
+        check_kinds(kinds, ctx.graph, table.size(0))
         of = source, target, att, ctx.slope, g, ctx.graph, table, kinds
         found = _native.typed_pair_scores_grad(*of, same=ctx.same)
         return *found, None, None, None

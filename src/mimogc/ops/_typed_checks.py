@@ -1,0 +1,104 @@
+"""What layers on typed edges are made of, held against each other before a kernel reads it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from mimogc.graph import Graph
+from mimogc.ops._checks import Expected, matched
+from mimogc.ops._typed import check_kinds
+
+
+class TypedWeights(NamedTuple):
+    """The tensors of one layer on T types of edges, and of the batch norm behind it."""
+
+    weight: Tensor  # [K·C, F], the W^(k) stacked
+    att: Tensor  # [2K, K·C], the v_k of the targets above those of the sources
+    scores: Tensor  # [T, K], what a type adds to the scores
+    messages: Tensor  # [T·K, C]: row t·K + k is the message of type t in graph k
+    bias: Tensor | None = None  # [C]
+    offset: Tensor | None = None  # [K], added to the scores
+    norm_weight: Tensor | None = None  # [C]
+    norm_bias: Tensor | None = None  # [C]
+
+
+class Norm(NamedTuple):
+    """What is not learnt of a batch norm."""
+
+    mean: Tensor  # [C] of the batches so far; in training the next share of them is written to it
+    var: Tensor  # [C], likewise
+    momentum: float
+    eps: float
+    training: bool  # whether the rows are normalised by their own mean and variance
+
+
+class Plan(NamedTuple):
+    """What all layers have in common."""
+
+    graph: Graph
+    kinds: Tensor  # [E] int64
+    slope: float  # of the LeakyReLU
+    norms: tuple[Norm | None, ...]  # of every layer
+    act: bool  # whether GELU follows
+    gain: float | None  # of what is added to the input; None where nothing is
+
+
+def checked(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> tuple[Tensor, list[Tensor | None]]:
+    """x and the tensors of all layers in one type, held against each other."""
+    for name, value in (("slope", plan.slope), ("gain", plan.gain)):
+        if not isinstance(value, int | float) and (value is not None or name == "slope"):
+            raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
+    tensors: list[Tensor | None] = []
+    first = features = x
+    for number, (own, norm) in enumerate(zip(weights, plan.norms, strict=True)):
+        try:
+            given, *found = _checked_layer(features, own, norm, plan)
+        except (TypeError, ValueError) as error:
+            if len(weights) == 1:
+                raise
+            raise type(error)(f"layer {number}: {error}") from None
+        first = first if number else given
+        tensors += found
+        # Stands for what the next layer gets.
+        features = given.new_empty((1, 1)).expand(plan.graph.num_nodes, own.messages.size(1))
+    check_types(plan.kinds, plan.graph, weights)
+    return first, tensors
+
+
+def check_types(kinds: Tensor, graph: Graph, weights: Iterable[TypedWeights]) -> None:
+    """Refuse types that are in the table of one layer and not in another's."""
+    check_kinds(kinds, graph, min([own.scores.size(0) for own in weights]))
+
+
+def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) -> Any:
+    """x and the tensors of one layer."""
+    graph = plan.graph
+    for name in ("weight", "att", "scores", "messages"):
+        value: Any = getattr(own, name)
+        if not isinstance(value, Tensor) or value.dim() != 2:
+            found = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name}: expected a matrix, got {found}")
+    (types, heads), channels = own.scores.shape, own.messages.size(1)
+    if not heads:
+        raise ValueError(f"scores: expected shape [T, K] of at least one graph, got {list(own.scores.shape)}")
+    if norm is None and (own.norm_weight is not None or own.norm_bias is not None):
+        raise ValueError("norm_weight, norm_bias: expected none for a layer without norm, got a tensor")
+    if plan.gain is not None and channels != x.size(-1):
+        raise ValueError(f"gain: expected layers with as many channels as features, got {channels} and {x.size(-1)}")
+    expected: list[Expected] = [
+        ("x", x, (graph.num_nodes, "F")),
+        ("weight", own.weight, ("K·C", "F")),
+        ("att", own.att, (2 * heads, "K·C")),
+        ("scores", own.scores, ("T", heads)),
+        ("messages", own.messages, (types * heads, "C")),
+        ("bias", own.bias, ("C",)),
+        ("offset", own.offset, (heads,)),
+        ("norm_weight", own.norm_weight, ("C",)),
+        ("norm_bias", own.norm_bias, ("C",)),
+    ]
+    size = len(expected)
+    if norm is not None:
+        expected += [("mean", norm.mean, ("C",)), ("var", norm.var, ("C",))]
+    sizes = {"K·C": heads * channels}
+    return matched(graph, *expected, **sizes)[:size]
