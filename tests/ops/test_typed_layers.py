@@ -179,6 +179,7 @@ def test_types_that_no_kernel_can_read():
             typed_lmgcs(x, weights, norms, graph, other)
 
 
+@pytest.mark.kernels
 def test_saved_tensors_that_come_back_negated():
     graph, kinds, x, weights, norms = _stack(torch.float32, 5)
     grads = []
