@@ -140,9 +140,9 @@ class _Kept(NamedTuple):
     h: Tensor
     st: Tensor
     received: Tensor
-    before: Tensor | None  # the batch norm
-    mean: Tensor | None  # which it has normalised by
-    deviation: Tensor | None  # one over it
+    before: Tensor | None  # what the batch norm got
+    mean: Tensor | None  # that it has taken away
+    deviation: Tensor | None  # one over that, it has multiplied by
     derivative: Tensor | None  # of GELU
 
 
