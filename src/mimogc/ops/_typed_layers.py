@@ -142,7 +142,7 @@ class _Kept(NamedTuple):
     received: Tensor
     before: Tensor | None  # what the batch norm got
     mean: Tensor | None  # that it has taken away
-    deviation: Tensor | None  # one over that, it has multiplied by
+    deviation: Tensor | None  # 1 / standard deviation, by which it has multiplied
     derivative: Tensor | None  # of GELU
 
 
