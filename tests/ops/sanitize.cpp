@@ -123,6 +123,62 @@ void check_products(const Sorted& at, int64_t K, int64_t C, int threads) {
     }
 }
 
+// GIN's layer, and the gradients of its output times g.
+template <class T>
+void check_gin(const Sorted& at, int64_t F, int64_t C, int threads) {
+    const int64_t N = at.N;
+    const double own = 1.5;
+    const MimogcGraph graph = at.graph();
+    const MimogcSizes sizes = {sizeof(T), threads, MIMOGC_HEADS_TO_SUM, 1, C, F, 0.0};
+    const auto x = random_values<T>(N * F), g = random_values<T>(N * C), b1 = random_values<T>(C),
+               b2 = random_values<T>(C);
+    auto w1 = random_values<T>(C * F), w2 = random_values<T>(C * C);
+    for (T& value : w1) value /= T(30);
+    for (T& value : w2) value /= T(30);
+    const MimogcMlp mlp = {w1.data(), b1.data(), w2.data(), b2.data(), own};
+    std::vector<T> z(N * F), h(N * C), out(N * C);
+    expect_done(mimogc_gin(&graph, &sizes, &mlp, x.data(), z.data(), h.data(), out.data()));
+    std::vector<T> grad_x(N * F), grad_w1(C * F), grad_b1(C), grad_w2(C * C), grad_b2(C);
+    const MimogcMlpGradients gradients = {grad_w1.data(), grad_b1.data(), grad_w2.data(), grad_b2.data()};
+    expect_done(
+        mimogc_gin_grad(&graph, &sizes, &mlp, z.data(), h.data(), g.data(), nullptr, &gradients));  // x is not learnt
+    expect_done(mimogc_gin_grad(&graph, &sizes, &mlp, z.data(), h.data(), g.data(), grad_x.data(), &gradients));
+    std::vector<double> wanted_z(N * F), wanted_out(N * C), back(N * C), back_z(N * F), wanted_x(N * F);
+    std::vector<double> wanted_w1(C * F), wanted_b1(C), wanted_w2(C * C), wanted_b2(C);
+    for (int64_t q = 0; q < N * F; q++) wanted_z[q] = own * x[q];
+    for (int64_t e = 0; e < at.E; e++)
+        for (int64_t f = 0; f < F; f++) wanted_z[at.dst[e] * F + f] += x[at.src[e] * F + f];
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t c = 0; c < C; c++) {
+            double value = b2[c];
+            for (int64_t d = 0; d < C; d++) {
+                value += double(h[n * C + d]) * w2[c * C + d];
+                wanted_w2[c * C + d] += double(g[n * C + c]) * h[n * C + d];
+                if (h[n * C + d] > 0) back[n * C + d] += double(g[n * C + c]) * w2[c * C + d];
+            }
+            wanted_out[n * C + c] = value;
+            wanted_b2[c] += g[n * C + c];
+        }
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t c = 0; c < C; c++) {
+            wanted_b1[c] += back[n * C + c];
+            for (int64_t f = 0; f < F; f++) {
+                wanted_w1[c * F + f] += back[n * C + c] * z[n * F + f];
+                back_z[n * F + f] += back[n * C + c] * w1[c * F + f];
+            }
+        }
+    for (int64_t q = 0; q < N * F; q++) wanted_x[q] = own * back_z[q];
+    for (int64_t e = 0; e < at.E; e++)
+        for (int64_t f = 0; f < F; f++) wanted_x[at.src[e] * F + f] += back_z[at.dst[e] * F + f];
+    expect("z", z, wanted_z);
+    expect("out of gin", out, wanted_out);
+    expect("its grad_x", grad_x, wanted_x);
+    expect("its grad_first", grad_w1, wanted_w1);
+    expect("its grad_first_bias", grad_b1, wanted_b1);
+    expect("its grad_last", grad_w2, wanted_w2);
+    expect("its grad_last_bias", grad_b2, wanted_b2);
+}
+
 // A layer on classes of nodes that are alike gives what the layer on all nodes gives, and the same gradients.
 template <class T>
 void check_classes(const Sorted& at, int64_t K, int64_t C, int threads) {
@@ -347,6 +403,12 @@ int main() {
                 for (int threads : {1, 2}) {
                     check<float>(graph, K, C, threads);
                     check<double>(graph, K, C, threads);
+                    cases += 2;
+                }
+            for (auto [F, C] : {std::pair<int64_t, int64_t>{32, 32}, {33, 49}, {71, 32}})
+                for (int threads : {1, 2}) {
+                    check_gin<float>(graph, F, C, threads);
+                    check_gin<double>(graph, F, C, threads);
                     cases += 2;
                 }
         }

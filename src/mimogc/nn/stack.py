@@ -1,6 +1,6 @@
 """LMGCStack: several layers of LMGC, one after another, as one function."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,15 +11,13 @@ from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from mimogc.graph import Graph
 from mimogc.nn._inputs import check_features, check_flow, check_index, no_jit, plain_graph
 from mimogc.nn._parameters import check_size
+from mimogc.nn._stackable import Modules, stackable
 from mimogc.nn.coefficients import BY_NAME
 from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
-from mimogc.ops import Settings, Weights, activate, lmgcs
+from mimogc.ops import Settings, Weights, activate, lmgcs, run_stack
 
 _NAMES = ("weight", "att", "offset", "bias")  # of a layer's parameters: those of layer 2 are weight_2, att_2, …
-
-
-Layers = Sequence[torch.nn.Module] | torch.nn.ModuleList
 
 
 class LMGCStack(torch.nn.Module):
@@ -145,7 +143,7 @@ class LMGCStack(torch.nn.Module):
 
 
 def stacked(
-    layers: Layers,
+    layers: Modules,
     x: Tensor,
     graph: Graph,
     index: Tensor | None = None,
@@ -154,8 +152,8 @@ def stacked(
 ) -> Tensor:
     """Layers with GELU one after another on a graph, each ``x ← GELU(layer(x, graph))``.
 
-    `LMGConv` layers with the coefficients lmgc or eq12 become one function, as in `LMGCStack`; others are called one by
-    one, and what comes between them is one function.
+    `LMGConv` layers with the coefficients lmgc, eq12, gcn, acm, gatv2 or fagcn, all the same, and `GINLayer`s become
+    one function, as in `LMGCStack`; others are called one by one, and what comes between them is one function.
 
     Args:
         layers: modules, called as ``layer(x, graph)``.
@@ -173,6 +171,12 @@ def stacked(
         settings = [Settings(layer.coefficients.negative_slope, True) for layer in own]
         looped = plain_graph(graph, (x if index is None else index).size(0), own[0].add_self_loops)
         return lmgcs(x, weights, settings, looped, index, gain, jumping_knowledge)
+    rows = x.size(0) if index is None else graph.num_nodes
+    other = stackable(layers, x, graph) if rows == getattr(graph, "num_nodes", -1) else None
+    if other is not None:
+        if index is not None:
+            check_index(index, x)
+        return run_stack(x, *other, index, gain, jumping_knowledge)
     out = x if index is None else x.index_select(0, index)
     best: Tensor | None = None
     for layer in layers:
@@ -182,7 +186,7 @@ def stacked(
     return out if best is None else best
 
 
-def _together(layers: Layers, x: Tensor, graph: Any) -> list[Weights] | None:
+def _together(layers: Modules, x: Tensor, graph: Any) -> list[Weights] | None:
     """The weights of layers that are one function; None where they are not, or do not fit each other."""
     weights: list[Weights] = []
     features = x.size(-1)

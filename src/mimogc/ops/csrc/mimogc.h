@@ -85,6 +85,22 @@ typedef struct {
     void* bias;
 } MimogcGradients;
 
+// What GIN's layer is made of: last ReLU(first z + first_bias) + last_bias with z_i = own · x_i + Σ_j x_j.
+typedef struct {
+    const void* first;       // [C, F]
+    const void* first_bias;  // [C]
+    const void* last;        // [C, C]
+    const void* last_bias;   // [C]
+    double own;
+} MimogcMlp;
+
+typedef struct {
+    void* first;
+    void* first_bias;
+    void* last;
+    void* last_bias;
+} MimogcMlpGradients;
+
 // What comes between a layer and the next: out = given + gain · branch, and top = the larger of `best` and out. Row i
 // of the branch belongs to row parent[i] of `given` and `best`, or to row i.
 typedef struct {
@@ -178,6 +194,15 @@ int64_t mimogc_narrow_layer(const MimogcGraph* graph, const MimogcSizes* sizes, 
 int64_t mimogc_narrow_layer_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
                                  const void* x, const void* st, const void* derivative, const void* g,
                                  const MimogcGradients* gradients);
+
+// GIN's layer from x [num_src, F] to out [num_dst, C], with F and C at least 32; z [num_dst, F] and h [num_dst, C],
+// what is rectified, are for the gradients.
+int64_t mimogc_gin(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcMlp* mlp, const void* x, void* z,
+                   void* h, void* out);
+
+// Its gradients from g [num_dst, C]; that to x may be null.
+int64_t mimogc_gin_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcMlp* mlp, const void* z,
+                        const void* h, const void* g, void* grad_x, const MimogcMlpGradients* gradients);
 
 // α = softmax of the scores [num_edges, K] over the edges into each node.
 int64_t mimogc_softmax(const MimogcGraph* graph, const MimogcSizes* sizes, const void* scores, void* alpha);
