@@ -3,12 +3,14 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from torch_geometric.index import Index
 
 from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import LMGConv, stacked
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.nonlinear import GINLayer
+from mimogc.ops import Fixed, Gin, run_stack, use_reference
 
 NODES, ROWS = 30, 4
 MAKERS = {
@@ -212,3 +214,120 @@ def test_index_out_of_range_is_refused():
     for name in MAKERS:
         with pytest.raises(IndexError):
             stacked(_layers(name), torch.randn(3, 36, dtype=torch.float64), _graph(), torch.arange(NODES) % 5)
+
+
+@pytest.mark.parametrize("name", [*MAKERS, "lmgc"])
+def test_indices_that_are_not_plain_numbers_in_memory(name):
+    """A subclass may have no memory of its own, and a view may be negated."""
+    table, index = torch.randn(ROWS, 36, dtype=torch.float64), torch.arange(NODES) % ROWS
+    layers = torch.nn.ModuleList([LMGConv(36, 36)]).double() if name == "lmgc" else _layers(name)
+    wanted = stacked(layers, table, _graph(), index)
+    for other in (Index(index), torch._neg_view(-index)):
+        torch.testing.assert_close(stacked(layers, table, _graph(), other), wanted)
+    index.untyped_storage().resize_(0)
+    with pytest.raises((RuntimeError, IndexError)):
+        stacked(layers, table, _graph(), index)
+
+
+def test_edges_as_a_tensor_and_a_layer_of_ones_own():
+    table, index, graph = torch.randn(ROWS, 36, dtype=torch.float64), torch.arange(NODES) % ROWS, _graph()
+    for name in MAKERS:
+        layers = _layers(name)
+        wanted = stacked(layers, table, graph, index)
+        torch.testing.assert_close(stacked(layers, table, graph.edge_index, index), wanted)
+    bipartite = Graph.from_edge_index(torch.tensor([[0, 1, 2], [0, 1, 1]]), (5, 3))
+
+    class Own(torch.nn.Module):
+        def forward(self, x, graph):
+            assert graph is bipartite
+            return x[:3]
+
+    assert stacked([Own()], torch.randn(5, 4), bipartite).shape == (3, 4)
+
+
+def test_a_replaced_vector_of_gatv2_is_refused_and_a_replaced_forward_called():
+    layers, x = _layers("gatv2", 1), torch.randn(NODES, 36, dtype=torch.float64)
+    layers[0].coefficients.att = torch.nn.Parameter(torch.randn(2, 4, 36, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"att: expected shape \[1, 4, 36\]"):
+        stacked(layers, x, _graph())
+    layers = _layers("gcn", 2)
+    own = layers[0].coefficients.forward
+    layers[0].coefficients.forward = lambda x, h, graph: own(x, h, graph) * h[0].size(2)
+    torch.testing.assert_close(stacked(layers, x, _graph()), _one_by_one(layers, x, _graph()))
+
+
+def test_single_precision_eps():
+    layers = _layers("gin", 2)
+    for layer in layers:
+        layer.eps = torch.tensor(0.1)
+    x = torch.randn(NODES, 36, dtype=torch.float64)
+    torch.testing.assert_close(stacked(layers, x, _graph()), _one_by_one(layers, x, _graph()), rtol=0, atol=1e-12)
+
+
+def _weights():
+    return tuple(torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in [(36, 36), (36,)] * 2)
+
+
+def test_the_layers_of_forward_are_those_of_backward():
+    graph, own = _graph(), _weights()
+    x = torch.randn(NODES, 36, dtype=torch.float64, requires_grad=True)
+    layers = [Gin(1.0)]
+    out = run_stack(x, layers, [own], graph)
+    layers[0] = Gin(5.0)
+    (found,) = torch.autograd.grad(out.sum(), [x])
+    (wanted,) = torch.autograd.grad(run_stack(x, [Gin(1.0)], [own], graph).sum(), [x])
+    assert torch.equal(found, wanted)
+
+
+def test_fixed_coefficients_have_gradients_and_are_watched():
+    graph, (weight, bias, *_) = _graph(), _weights()
+    x = torch.randn(NODES, 36, dtype=torch.float64, requires_grad=True)
+    alpha = torch.rand(graph.num_edges, 1, dtype=torch.float64, requires_grad=True)
+    own = [(alpha, weight, bias)]
+    (found,) = torch.autograd.grad(run_stack(x, [Fixed()], own, graph).square().sum(), [alpha])
+    with use_reference():
+        (wanted,) = torch.autograd.grad(run_stack(x, [Fixed()], own, graph).square().sum(), [alpha])
+    torch.testing.assert_close(found, wanted)
+    plain = alpha.detach().clone()
+    wanted = run_stack(x, [Fixed()], [(plain, weight, bias)], graph)
+    torch.testing.assert_close(run_stack(x, [Fixed()], [(torch._neg_view(-plain), weight, bias)], graph), wanted)
+    plain.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        wanted.sum().backward()
+
+
+def test_refusals():
+    graph, own, x = _graph(), _weights(), torch.randn(NODES, 36, dtype=torch.float64)
+    alpha = graph.ones(torch.float64)
+    for layers, weights, error in [
+        ([], [], "weights: expected those of at least one layer"),
+        ([Gin(1.0)], [own[:3]], "weights: expected 4 tensors of layer 0, got 3"),
+        ([Gin(1.0)], [(None, *own[1:])], "first: expected a tensor"),
+        ([Fixed()], [(alpha, None, None)], "weight: expected a tensor"),
+        ([Fixed()], [(alpha[:, 0], own[0], None)], "alpha: expected shape"),
+        ([Fixed()], [(alpha[:-1], own[0], None)], "alpha: expected shape"),
+        ([Fixed()], [(alpha.float(), own[0], None)], "expected torch.float64"),
+        ([Gin(1.0)], [(own[0][:-1], *own[1:])], "first: expected shape"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=error):
+            run_stack(x, layers, weights, graph)
+    with pytest.raises(TypeError, match="rows: expected a tensor, got list"):
+        run_stack(x, [Gin(1.0)], [own], graph, [0] * NODES)
+    with pytest.raises(TypeError, match="factor: expected a float, got Tensor"):
+        Gin(torch.ones(()))
+
+
+@pytest.mark.kernels
+def test_negated_weights_from_hooks_on_saved_tensors():
+    layers = _layers("gin", 2)
+    for layer in layers:  # not contiguous
+        layer.last.weight = torch.nn.Parameter(layer.last.weight.detach().t().contiguous().t())
+    x = torch.randn(NODES, 36, dtype=torch.float64, requires_grad=True)
+    wanted = torch.autograd.grad(stacked(layers, x, _graph()).sum(), [x])[0]
+
+    def negated(value):
+        return torch._neg_view((-value).contiguous()) if value.dtype.is_floating_point else value
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda value: value, negated):
+        out = stacked(layers, x, _graph())
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), [x])[0], wanted)

@@ -27,40 +27,34 @@ class Stackable(NamedTuple):
     graph: Graph
 
 
-def stackable(layers: Modules, x: Tensor, graph: Graph) -> Stackable | None:
+def stackable(layers: Modules, x: Tensor, graph: Graph, index: Tensor | None) -> Stackable | None:
     """GIN, GCN, ACM, GATv2 or FAGCN, all layers alike; None for others, and where someone looks at what they do.
 
-    None too where a parameter does not fit: the layer itself names it.
+    None too where a parameter or x does not fit, which the layer itself says. Node i begins as row ``index[i]`` of x.
     """
     if not (len(layers) and isinstance(graph, Graph) and graph.edge_attr is None and graph.extra is None):
         return None
-    if not has_stacks(x, graph):
+    if not has_stacks(x, graph) or (index is None and x.size(0) != graph.num_dst):
         return None
-    first, features = layers[0], x.size(1)
-    own = _own_graph(first, graph)
-    if own is None or any(type(layer) is not type(first) for layer in layers):
-        return None
-    shared = None if type(first) is GINLayer else _shared(first.coefficients, x, own)
+    first: Any = layers[0]
+    features = x.size(1)
     kinds: list[Kind] = []
     weights: list[tuple[Any, ...]] = []
     for layer in layers:
-        found = _gin(layer, features) if isinstance(layer, GINLayer) else _conv(layer, first, features, shared)
-        if found is None or not _fits(found[1], x):
+        found = _gin(layer, features) if type(layer) is GINLayer else _conv(layer, first, features)
+        if found is None or type(layer) is not type(first) or not _fits(found[1], x):
             return None
         kinds.append(found[0])
         weights.append(tuple([value for value, _ in found[1]]))
         features = found[2]
-    return Stackable(kinds, weights, own)
-
-
-def _own_graph(layer: Any, graph: Graph) -> Graph | None:
-    """The graph that a layer computes on."""
-    if type(layer) is GINLayer:
-        return graph
-    if type(layer) is not LMGConv or type(layer.coefficients) not in (GCN, ACM, GATv2, FAGCN):
-        return None
-    graph = graph.with_self_loops() if layer.add_self_loops else graph
-    return graph.with_identity() if layer.coefficients.loops == "identity" else graph
+    own = graph
+    if type(first) is not GINLayer:
+        own = graph.with_self_loops() if first.add_self_loops else graph
+        own = own.with_identity() if first.coefficients.loops == "identity" else own
+        shared = _shared(first.coefficients, x, own)
+        weights = weights if shared is None else [(shared, *of) for of in weights]
+    fits = all(kind.has_kernels(of) for kind, of in zip(kinds, weights, strict=True))
+    return Stackable(kinds, weights, own) if fits else None
 
 
 def _shared(coefficients: Any, x: Tensor, graph: Graph) -> Tensor | None:
@@ -70,7 +64,7 @@ def _shared(coefficients: Any, x: Tensor, graph: Graph) -> Tensor | None:
     if isinstance(coefficients, FAGCN):
         scale = graph.in_degree.to(x.dtype).rsqrt()
         return scale.masked_fill_(scale == torch.inf, 0.0).unsqueeze(1)
-    alpha: Tensor = coefficients.forward((x, x), (x, x), graph)  # of the features their type alone
+    alpha: Tensor = type(coefficients).forward(coefficients, (x, x), (x, x), graph)  # of the features their type alone
     return alpha
 
 
@@ -87,19 +81,21 @@ def _gin(layer: GINLayer, features: int) -> tuple[Kind, list[Shaped], int] | Non
     first, last, channels, eps = layer.hidden, layer.last, layer.out_channels, layer.eps
     maps = type(first) is torch.nn.Linear and type(last) is torch.nn.Linear
     maps = maps and first.bias is not None and last.bias is not None
-    if not maps or any(map(has_hooks, (layer, first, last))) or eps.numel() != 1 or eps.requires_grad:
+    if not maps or any(map(has_hooks, (layer, first, last))) or eps.numel() != 1 or eps.dim() > 1 or eps.requires_grad:
         return None
     shapes: list[Shaped] = [(first.weight, (channels, features)), (first.bias, (channels,))]
     shapes += [(last.weight, (channels, channels)), (last.bias, (channels,))]
-    return Gin(1.0 + float(eps)), shapes, channels
+    return Gin(float(1 + eps)), shapes, channels
 
 
-def _conv(layer: Any, first: Any, features: int, shared: Any) -> tuple[Kind, list[Shaped], int] | None:
+def _conv(layer: Any, first: Any, features: int) -> tuple[Kind, list[Shaped], int] | None:
     """A layer that is the first one's like, if nothing is asked of it but to sum over its graphs."""
+    if type(layer) is not LMGConv or type(layer.coefficients) not in (GCN, ACM, GATv2, FAGCN):
+        return None
     check_flow(layer)
     of, lin = layer.coefficients, layer.lin
     if (
-        type(of) is not type(first.coefficients)
+        type(of) is not type(getattr(first, "coefficients", None))
         or of.heads != first.coefficients.heads
         or layer.add_self_loops != first.add_self_loops
         or type(lin) is not Linear
@@ -118,13 +114,14 @@ def _conv(layer: Any, first: Any, features: int, shared: Any) -> tuple[Kind, lis
     weight: Shaped = (lin.weight, (heads * channels, features))
     bias: list[Shaped] = [(layer.bias, (channels,))]
     if isinstance(of, GATv2):
-        att = of.att[0] if isinstance(of.att, Tensor) and of.att.dim() == 3 else None
-        plain = of.lin_target is None and of.lin_edge is None
-        return (Pairs(of.negative_slope), [weight, (att, (heads, channels)), *bias], channels) if plain else None
+        fits = isinstance(of.att, Tensor) and of.att.shape == (1, heads, channels)
+        if not fits or of.lin_target is not None or of.lin_edge is not None:
+            return None
+        return Pairs(of.negative_slope), [(of.att[0], (heads, channels)), weight, *bias], channels
     if isinstance(of, FAGCN):
         maps = (of.att_src, of.att_dst)
         if of.offset is not None or of.lin_edge is not None or any(type(m) is not Linear or has_hooks(m) for m in maps):
             return None
         scores: list[Shaped] = [(score.weight, (1, features)) for score in maps if score.bias is None]
-        return (Signed(shared), [weight, *scores, *bias], channels) if len(scores) == len(maps) else None
-    return Fixed(shared), [weight, *bias], channels
+        return (Signed(), [*scores, weight, *bias], channels) if len(scores) == len(maps) else None
+    return Fixed(), [weight, *bias], channels

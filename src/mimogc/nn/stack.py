@@ -171,8 +171,7 @@ def stacked(
         settings = [Settings(layer.coefficients.negative_slope, True) for layer in own]
         looped = plain_graph(graph, (x if index is None else index).size(0), own[0].add_self_loops)
         return lmgcs(x, weights, settings, looped, index, gain, jumping_knowledge)
-    rows = x.size(0) if index is None else graph.num_nodes
-    other = stackable(layers, x, graph) if rows == getattr(graph, "num_nodes", -1) else None
+    other = stackable(layers, x, graph, index)
     if other is not None:
         if index is not None:
             check_index(index, x)

@@ -38,7 +38,9 @@ def saved(ctx: Any) -> Any:
         if _form(tensor) != form:
             was, now = (f"{found[0]} {list(found[1])}" for found in (form, _form(tensor)))
             raise RuntimeError(f"a tensor was replaced between forward and backward: expected {was}, got {now}")
-        tensors.append(tensor.resolve_neg().contiguous() if dense else tensor)
+        if tensor is not None:
+            tensor = tensor.resolve_neg().contiguous() if dense else tensor.resolve_neg()
+        tensors.append(tensor)
     return tuple(tensors)
 
 

@@ -17,6 +17,7 @@ from mimogc.graph import Graph
 from mimogc.ops import _native, _native_layers
 from mimogc.ops._backends import serving
 from mimogc.ops._checks import Expected, autocast, matched
+from mimogc.ops._layer_checks import check_rows
 from mimogc.ops._links import links_of_layers
 from mimogc.ops._native import for_one_call, pointer, sizes
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
@@ -26,26 +27,31 @@ from mimogc.ops._stacks import Between, Layer, Stack, Tensors
 class Kind(Layer):
     """A layer to whose output the stack applies GELU."""
 
+    gelu = True
     classes: ClassVar[bool] = False  # whether it takes rows of which several nodes are one
 
     @abstractmethod
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
-        """The channels of its output, and the names and shapes of what it reads, where x is [N, F]."""
+        """The channels of its output, and the names and shapes of its tensors, where x is [N, F]."""
 
     def has_kernels(self, own: Tensors) -> bool:
-        """Whether these sizes are for the kernels."""
+        """Whether its tensors are for the kernels."""
         return True
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Gin(Kind):
-    """``last ReLU(first z + first_bias) + last_bias`` with ``z_i = own · x_i + Σ_j x_j``."""
+    """``last ReLU(first z + first_bias) + last_bias`` with ``z_i = factor · x_i + Σ_j x_j``."""
 
-    own: float
+    factor: float
     size, kept, classes = 4, 2, True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.factor, float):
+            raise TypeError(f"factor: expected a float, got {type(self.factor).__name__}")
+
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
-        channels = _rows(own[2])
+        channels = _size(own[2])
         shapes: Any = (channels, "F"), (channels,), (channels, channels), (channels,)
         return channels, list(zip(("first", "first_bias", "last", "last_bias"), own, shapes, strict=True))
 
@@ -57,7 +63,7 @@ class Gin(Kind):
         z, h = x.new_empty((link.num_dst, features)), x.new_empty((link.num_dst, channels))
         out = torch.empty_like(h)
         of, places = sizes(x, 1, channels, features=features), map(pointer, (x, z, h, out))
-        run("mimogc_gin", link, of, for_one_call(*map(pointer, own), self.own), *places)
+        run("mimogc_gin", link, of, for_one_call(*map(pointer, own), self.factor), *places)
         return out, (z, h)
 
     def grad(
@@ -66,62 +72,72 @@ class Gin(Kind):
         grad_x = torch.empty_like(x) if needs[0] else None
         grads = [torch.empty_like(value) for value in own]
         of = sizes(x, 1, own[0].size(0), features=own[0].size(1))
-        given, places = for_one_call(*map(pointer, own), self.own), map(pointer, (*kept, g, grad_x))
+        given, places = for_one_call(*map(pointer, own), self.factor), map(pointer, (*kept, g, grad_x))
         run("mimogc_gin_grad", link, of, given, *places, for_one_call(*map(pointer, grads)))
-        return grad_x, *_asked(grads, needs)
+        return grad_x, *[grad if wanted else None for grad, wanted in zip(grads, needs[1:], strict=True)]
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
         first, first_bias, last, last_bias = own
-        z = self.own * x + propagate(graph.ones(x.dtype), x.unsqueeze(1), graph)
+        z = self.factor * x + propagate(graph.ones(x.dtype), x.unsqueeze(1), graph)
         return F.linear(F.relu(F.linear(z, first, first_bias)), last, last_bias)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Fixed(Kind):
-    """``Σ_k Ã^(k) x W^(k) + bias`` with coefficients that do not depend on x: those of GCN and of ACM's filter bank."""
+    """``Σ_k Ã^(k) x W^(k) + bias`` with coefficients that do not depend on x: those of GCN and of ACM's filter bank.
 
-    alpha: Tensor  # [E, K]
-    size, kept = 2, 0
+    Tensors: alpha [E, K], weight [K·C, F], bias [C] or None.
+    """
+
+    size, kept = 3, 0
 
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
-        heads = self.alpha.size(1)
-        channels = _rows(own[0]) // heads
-        return channels, [("alpha", self.alpha, (graph.num_edges, heads)), *_maps(own[0], own[1], heads, channels)]
+        alpha, weight, bias = own
+        heads = _size(alpha, 1)
+        channels = _size(weight) // max(heads, 1)
+        return channels, [("alpha", alpha, (graph.num_edges, heads)), *_maps(weight, bias, heads, channels)]
+
+    def has_kernels(self, own: Tensors) -> bool:
+        return not own[0].requires_grad
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
-        weight, bias = own
-        h = torch.mm(x, weight.t()).unflatten(1, (self.alpha.size(1), -1))
-        return _biased(_native.sum_heads(self.alpha, h, graph, "sum"), bias), ()
+        alpha, weight, bias = own
+        h = torch.mm(x, weight.t()).unflatten(1, (alpha.size(1), -1))
+        return _biased(_native.sum_heads(alpha, h, graph, "sum"), bias), ()
 
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
-        grad_h = _native.transpose(self.alpha, g, graph, "sum").flatten(1)
-        grad_x = torch.mm(grad_h, own[0]) if needs[0] else None
-        return grad_x, *_asked((_product(x, grad_h), g.sum(0)), needs)
+        alpha, weight, _ = own
+        grad_h = _native.transpose(alpha, g, graph, "sum").flatten(1)
+        grad_x, grad_weight = _map_grads(x, weight, grad_h, needs[0], needs[2])
+        return grad_x, None, grad_weight, g.sum(0) if needs[3] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
-        weight, bias = own
-        h = F.linear(x, weight).unflatten(1, (self.alpha.size(1), -1))
-        out = propagate(self.alpha, h, graph)
+        alpha, weight, bias = own
+        h = F.linear(x, weight).unflatten(1, (alpha.size(1), -1))
+        out = propagate(alpha, h, graph)
         return out if bias is None else out + bias
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Pairs(Kind):
-    """GATv2 with one map for both ends: ``α_k(i,j) = softmax_j att_k · LeakyReLU(W^(k) x_j + W^(k) x_i)``."""
+    """GATv2 with one map for both ends: ``α_k(i,j) = softmax_j att_k · LeakyReLU(W^(k) x_j + W^(k) x_i)``.
+
+    Tensors: att [K, C], weight [K·C, F], bias [C] or None.
+    """
 
     slope: float
     size, kept = 3, 2
 
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
-        weight, att, bias = own
-        heads = _rows(att)
-        channels = _rows(weight) // max(heads, 1)
+        att, weight, bias = own
+        heads = _size(att)
+        channels = _size(weight) // max(heads, 1)
         return channels, [("att", att, (heads, channels)), *_maps(weight, bias, heads, channels)]
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
-        weight, att, bias = own
+        att, weight, bias = own
         h = torch.mm(x, weight.t()).view(x.size(0), *att.shape)
         alpha = _native.softmax(_native.typed_pair_scores(h, h, att, self.slope, graph), graph)
         return _biased(_native.sum_heads(alpha, h, graph, "sum"), bias), (h, alpha)
@@ -129,64 +145,67 @@ class Pairs(Kind):
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
-        (weight, att, _), (h, alpha) = own, kept
+        (att, weight, _), (h, alpha) = own, kept
         grad_alpha, grad_h = _native.sum_grad(alpha, h, g, graph, "sum")
         grad_score = _native.softmax_grad(alpha, grad_alpha, graph)
         both, _, grad_att, _ = _native.typed_pair_scores_grad(h, h, att, self.slope, grad_score, graph, same=True)
-        grad_h = grad_h.add_(both).flatten(1)
-        grad_x = torch.mm(grad_h, weight) if needs[0] else None
-        return grad_x, *_asked((_product(x, grad_h), grad_att, g.sum(0)), needs)
+        grad_x, grad_weight = _map_grads(x, weight, grad_h.add_(both).flatten(1), needs[0], needs[2])
+        return grad_x, grad_att if needs[1] else None, grad_weight, g.sum(0) if needs[3] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
-        weight, att, bias = own
+        att, weight, bias = own
         h = F.linear(x, weight).unflatten(1, tuple(att.shape))
         out = propagate(edge_softmax(pair_scores(h, h, att, graph, self.slope), graph), h, graph)
         return out if bias is None else out + bias
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Signed(Kind):
     """FAGCN: ``α(i,j) = scale_i tanh(source · x_j + target · x_i) scale_j``, one graph.
 
-    The rows of h are scaled before and those of the sum after it, so that the kernel of the tanh serves.
+    The rows of h are scaled before and those of the sum after it, so that the kernel of the tanh serves. Tensors:
+    scale [N, 1], source and target [1, F], weight [C, F], bias [C] or None.
     """
 
-    scale: Tensor  # [N, 1]
-    size, kept = 4, 3
+    size, kept = 5, 3
 
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
-        weight, source, target, bias = own
+        scale, source, target, weight, bias = own
         scores: list[Expected] = [("source", source, (1, "F")), ("target", target, (1, "F"))]
-        channels = _rows(weight)
-        return channels, [("scale", self.scale, (graph.num_nodes, 1)), *scores, *_maps(weight, bias, 1, channels)]
+        channels = _size(weight)
+        return channels, [("scale", scale, (graph.num_nodes, 1)), *scores, *_maps(weight, bias, 1, channels)]
+
+    def has_kernels(self, own: Tensors) -> bool:
+        return not own[0].requires_grad
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
-        weight, source, target, bias = own
-        h = torch.mm(x, weight.t()).mul_(self.scale).unsqueeze(1)
+        scale, source, target, weight, bias = own
+        h = torch.mm(x, weight.t()).mul_(scale).unsqueeze(1)
         s, t = torch.mm(x, target.t()), torch.mm(x, source.t())
-        return _biased(_native.tanh_sum(s, t, None, h, graph).mul_(self.scale), bias), (h, s, t)
+        return _biased(_native.tanh_sum(s, t, None, h, graph).mul_(scale), bias), (h, s, t)
 
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
-        (weight, source, target, _), (h, s, t) = own, kept
-        at_target, at_source, grad_h, _ = _native.tanh_sum_grad(s, t, None, h, g * self.scale, graph)
-        grad_h = grad_h[:, 0].mul_(self.scale)
+        (scale, source, target, weight, _), (h, s, t) = own, kept
+        at_target, at_source, grad_h, _ = _native.tanh_sum_grad(s, t, None, h, g * scale, graph)
         both = torch.cat([at_target, at_source], 1)
-        of_target, of_source = torch.mm(both.t(), x).split(1)
-        grad_x = torch.mm(grad_h, weight).addmm_(both, torch.cat([target, source])) if needs[0] else None
-        return grad_x, *_asked((_product(x, grad_h), of_source, of_target, g.sum(0)), needs)
+        grad_x, grad_weight = _map_grads(x, weight, grad_h[:, 0].mul_(scale), needs[0], needs[4])
+        grad_x = None if grad_x is None else grad_x.addmm_(both, torch.cat([target, source]))
+        of_target, of_source = torch.mm(both.t(), x).split(1) if needs[2] or needs[3] else (None, None)
+        grads = of_source if needs[2] else None, of_target if needs[3] else None, grad_weight
+        return grad_x, None, *grads, g.sum(0) if needs[5] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
-        weight, source, target, bias = own
-        h = (F.linear(x, weight) * self.scale).unsqueeze(1)
-        out = propagate_tanh(F.linear(x, target), F.linear(x, source), h, graph) * self.scale
+        scale, source, target, weight, bias = own
+        h = (F.linear(x, weight) * scale).unsqueeze(1)
+        out: Tensor = propagate_tanh(F.linear(x, target), F.linear(x, source), h, graph) * scale
         return out if bias is None else out + bias
 
 
-def _rows(value: Any) -> int:
-    """The rows of what should be a matrix; 0 where it is none, which then has another shape than is expected."""
-    return value.size(0) if isinstance(value, Tensor) and value.dim() == 2 else 0
+def _size(value: Any, dim: int = 0) -> int:
+    """A size of what should be a matrix; 0 where it is none, which then has another shape than is expected."""
+    return value.size(dim) if isinstance(value, Tensor) and value.dim() == 2 else 0
 
 
 def _maps(weight: Tensor, bias: Tensor | None, heads: int, channels: int) -> list[Expected]:
@@ -197,14 +216,11 @@ def _biased(out: Tensor, bias: Tensor | None) -> Tensor:
     return out if bias is None else out.add_(bias)
 
 
-def _product(x: Tensor, grad_h: Tensor) -> Tensor:
-    """The gradient to W of x Wᵀ."""
-    return torch.mm(grad_h.t(), x)
-
-
-def _asked(grads: Sequence[Tensor], needs: tuple[bool, ...]) -> list[Tensor | None]:
-    """Those of the tensors that are asked for."""
-    return [grad if wanted else None for grad, wanted in zip(grads, needs[1:], strict=True)]
+def _map_grads(
+    x: Tensor, weight: Tensor, grad_h: Tensor, needs_x: bool, needs_weight: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Those of h = x weightᵀ."""
+    return torch.mm(grad_h, weight) if needs_x else None, torch.mm(grad_h.t(), x) if needs_weight else None
 
 
 def has_stacks(x: Tensor, graph: Graph) -> bool:
@@ -244,11 +260,9 @@ def run_stack(
         maximum: give the largest of what all layers gave, channel by channel, and not what the last one did.
     """
     _check(x, layers, weights, graph, rows, gain, maximum)
-    stack, tensors = (
-        Stack(layers, Between(gain, maximum and len(layers) > 1), graph),
-        [t for own in weights for t in own],
-    )
-    kernels = has_stacks(x, graph) and serving(x, *tensors) is _native
+    stack = Stack(tuple(layers), Between(gain, maximum and len(layers) > 1), graph)
+    tensors = [tensor for own in weights for tensor in own]
+    kernels = has_stacks(x, graph) and serving(x, rows, *tensors) is _native
     if not (kernels and all(layer.has_kernels(own) for layer, own in zip(layers, weights, strict=True))):
         return stack.by_parts(x, tensors, rows)
     if rows is not None and not all(layer.classes for layer in layers):
@@ -268,13 +282,18 @@ def _check(
     """Refuse what does not fit, x and the tensors of all layers, each other and the graph."""
     if graph.num_src != graph.num_dst or graph.is_partitioned:
         raise ValueError(f"graph: expected a whole one with one kind of nodes, got {graph!r}")
-    if rows is not None and (rows.dtype != torch.int64 or rows.shape != (graph.num_nodes,) or rows.device != x.device):
-        wanted = f"int64 [{graph.num_nodes}] on {x.device}"
-        raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
+    if not layers or len(layers) != len(weights):
+        raise ValueError(f"weights: expected those of at least one layer, of {len(layers)}, got {len(weights)}")
+    check_rows(rows, x, graph)
     given, before = x, 0
     for number, (layer, own) in enumerate(zip(layers, weights, strict=True)):
+        if len(own) != layer.size:
+            raise ValueError(f"weights: expected {layer.size} tensors of layer {number}, got {len(own)}")
         shape = ("rows" if rows is not None and not number else graph.num_nodes, "F")
         channels, expected = layer.expected(own, graph)
+        for name, value, _ in expected:
+            if value is None and name != "bias":
+                raise TypeError(f"{name}: expected a tensor, got NoneType")
         matched(graph, ("x", given, shape), *expected)
         if gain is not None and channels != given.size(1):
             raise ValueError(

@@ -62,6 +62,17 @@ def check_between(weights: Sequence[Weights], gain: float | None, maximum: bool)
         raise ValueError(f"maximum: expected layers with as many channels as each other, got weights of {sizes}")
 
 
+def check_rows(rows: Tensor | None, x: Tensor, graph: Graph) -> None:
+    """Refuse what cannot say which row of x each node begins as."""
+    if rows is None:
+        return
+    if not isinstance(rows, Tensor):
+        raise TypeError(f"rows: expected a tensor, got {type(rows).__name__}")
+    if rows.dtype != torch.int64 or rows.shape != (graph.num_nodes,) or rows.device != x.device:
+        wanted = f"int64 [{graph.num_nodes}] on {x.device}"
+        raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
+
+
 def sources_of(graph: Graph) -> int:
     """The rows of x: the nodes, or those of a part of a graph with those of its halo behind them."""
     return graph.num_src if graph.is_partitioned else graph.num_nodes

@@ -13,7 +13,7 @@ from mimogc.ops import _native, _native_layers, _thresholds
 from mimogc.ops._backends import serving
 from mimogc.ops._checks import autocast
 from mimogc.ops._functions import PropagateTanh
-from mimogc.ops._layer_checks import check, check_between, fit
+from mimogc.ops._layer_checks import check, check_between, check_rows, fit
 from mimogc.ops._links import links_of_layers
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import propagate_tanh
@@ -122,15 +122,14 @@ def lmgcs(
         gain: with a number, every layer adds its input to so many times its output.
         maximum: give the largest of what all layers gave, channel by channel, and not what the last one did.
     """
-    if rows is not None and (rows.dtype != torch.int64 or rows.shape != (graph.num_nodes,) or rows.device != x.device):
-        wanted = f"int64 [{graph.num_nodes}] on {x.device}"
-        raise ValueError(f"rows: expected {wanted}, got {rows.dtype} {list(rows.shape)} on {rows.device}")
+    check_rows(rows, x, graph)
     between = Between(gain, maximum and len(weights) > 1)
     if len(settings) != len(weights):
         raise ValueError(f"settings: expected one for each of {len(weights)} layers, got {len(settings)}")
     check_between(weights, between.gain, between.maximum)
-    stack, tensors = Stack(settings, between, graph), [tensor for own in weights for tensor in own]
-    kernels = not torch.compiler.is_compiling() and serving(x) is _native and not autocast(x.device)
+    stack = Stack(tuple(settings), between, graph)
+    tensors = [tensor for own in weights for tensor in own]
+    kernels = not torch.compiler.is_compiling() and serving(x, rows) is _native and not autocast(x.device)
     if not (kernels and fit(x, weights, graph, rows)):
         check(x, weights, graph, rows)
         return stack.by_parts(x, tensors, rows)

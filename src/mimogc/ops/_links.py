@@ -8,6 +8,7 @@ from torch import Tensor
 from mimogc._library import library, run
 from mimogc.graph import Graph
 from mimogc.ops import _thresholds
+from mimogc.ops._native import pointer
 
 
 class Links(NamedTuple):
@@ -35,7 +36,7 @@ def links_of_layers(graph: Graph, layers: int, rows: Tensor | None, num_rows: in
     size = written * (2 * nodes + 2 + 3 * graph.num_edges + max(nodes, num_rows))
     room = torch.empty(size, dtype=torch.int32, device="cpu")
     found = library().ffi.new("MimogcGraph[]", written)  # type: ignore[union-attr]
-    count = run("mimogc_classes", graph._struct, num_rows, rows.data_ptr(), layers, most, found, room.data_ptr())
+    count = run("mimogc_classes", graph._struct, num_rows, pointer(rows), layers, most, found, room.data_ptr())
     if count < 0:
         raise IndexError(f"index: expected rows 0 to {num_rows - 1}, got {int(rows[-1 - count])}")
     return Links([found + number for number in range(count)], layers - count, (found, room))

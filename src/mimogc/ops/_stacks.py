@@ -28,7 +28,7 @@ class Layer(ABC):
     size: ClassVar[int]  # how many tensors it has
     kept: ClassVar[int]  # how many it keeps for the gradients
     activates: ClassVar[bool] = False  # whether `forward` applies GELU itself
-    gelu: bool = True  # whether GELU is applied
+    gelu: bool  # whether GELU is applied
 
     @abstractmethod
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
@@ -58,7 +58,7 @@ class Between(NamedTuple):
 class Stack(NamedTuple):
     """Layers on a graph."""
 
-    layers: Sequence[Layer]
+    layers: tuple[Layer, ...]
     between: Between
     graph: Graph
 
