@@ -116,7 +116,7 @@ def test_other_widths_and_non_contiguous_features(name):
     layers = torch.nn.ModuleList(MAKERS[name](*size) for size in sizes).double()
     x = torch.randn(40, NODES, dtype=torch.float64, requires_grad=True)
     _compare(layers, x.t().detach().requires_grad_(), _graph())
-    with pytest.raises((ValueError, RuntimeError), match=r"channels|size"):
+    with pytest.raises((ValueError, RuntimeError), match=r"channels|size|given"):
         stacked(layers, x.t(), _graph(), gain=1.0)
 
 
@@ -130,6 +130,7 @@ def test_it_is_one_function(name):
         assert torch.equal(stacked(layers, x, _graph(), gain=1.0), found)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("threads", [1, 2])
 def test_two_threads(threads):
     """Large enough for a parallel region, and the same bits every time."""
