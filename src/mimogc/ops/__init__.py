@@ -6,10 +6,11 @@
 from mimogc.ops._backends import backend, use_reference
 from mimogc.ops._ends import at_sources, at_targets, separable_alpha, sum_at_targets
 from mimogc.ops._joins import activate
-from mimogc.ops._kinds import Fixed, Gin, Kind, Pairs, Signed, has_stacks, run_stack
+from mimogc.ops._kinds import Fixed, Gin, Kind, Pairs, Signed
 from mimogc.ops._layers import Settings, lmgc, lmgcs
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
+from mimogc.ops._run_stack import has_stacks, run_stack
 from mimogc.ops._typed import typed_pair_scores
 from mimogc.ops._typed_checks import Norm, TypedWeights
 from mimogc.ops._typed_layers import typed_lmgc, typed_lmgcs
