@@ -152,7 +152,7 @@ def stacked(
 ) -> Tensor:
     """Layers with GELU one after another on a graph, each ``x ← GELU(layer(x, graph))``.
 
-    `LMGConv` layers with the coefficients lmgc, eq12, gcn, acm, gatv2 or fagcn, all the same, and `GINLayer`s become
+    `LMGConv` layers with the coefficients lmgc, eq12, gcn, acm, gatv2 or fagcn, all the same, and layers of GIN become
     one function, as in `LMGCStack`; others are called one by one, and what comes between them is one function.
 
     Args:
