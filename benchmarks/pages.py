@@ -1,0 +1,133 @@
+"""Makes pages of results in docs/results anew from the runs that are kept there as text, with the notes on them.
+
+    python benchmarks/pages.py              # Tables 2 and 8, their curves included
+    python benchmarks/pages.py zinc12k      # one of them
+
+Tables, curves and where they were computed are what `mimogc report` makes of the text; what they mean is written in
+benchmarks/notes. {errors} in a note becomes the train and validation errors of what a table shows.
+"""
+
+import argparse
+import hashlib
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder that holds `benchmarks`
+
+from benchmarks.keep import kept
+
+from mimogc import studies
+from mimogc.methods import in_order, label
+from mimogc.report import write_report
+from mimogc.runs.run import Record
+from mimogc.runs.store import Store
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, NOTES = ROOT / "docs" / "results", Path(__file__).resolve().parent / "notes"
+BEHIND_TABLES = ("\n## LMGC against the others", "\n## Where we differ")  # the notes come before the first of these
+TITLES = {
+    "basic": "Basic",
+    "lappe": "+ LapPE",
+    "jk": "+ Jumping knowledge",
+    "residual": "+ Residual",
+    "all": "+ All three",
+}
+
+
+class Page(NamedTuple):
+    """Where a page comes from."""
+
+    text: str  # the runs
+    everything: bool  # whether columns without any value are shown
+    commands: tuple[str, ...]  # how the runs were made
+
+
+_STUDY, _SHORT = "mimogc reproduce zinc12k --paper-hparams", "--epochs 200"
+PAGES = {
+    "zinc12k": Page(
+        "runs.sql",
+        False,
+        (
+            f"{_STUDY} --seeds 1 {_SHORT}",
+            f"{_STUDY} --methods lmgc --seeds 3 {_SHORT}",
+            f"{_STUDY} --methods eq12 --variants all --seeds 1 {_SHORT}",
+            f"{_STUDY} --methods eq12 --variants basic --lr 0.0003 --seeds 1 {_SHORT}",
+            f"{_STUDY} --methods lmgc --variants rings,structure --seeds 1 {_SHORT}",
+        ),
+    ),
+    "zinc": Page("runs.sql", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
+}
+
+
+def errors(records: Sequence[Record]) -> str:
+    """Train and validation errors of the runs that Table 2 shows: the means over the seeds."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in studies.load("zinc12k").compared(records):
+        groups.setdefault((record.run.method, record.run.variant), []).append(record)
+    order = [*TITLES, *dict.fromkeys(record.run.variant for record in records)]
+    variants = sorted({variant for _, variant in groups}, key=order.index)
+    lines = [
+        ["train, validation", *(TITLES.get(variant, variant) for variant in variants)],
+        ["---"] * (1 + len(variants)),
+    ]
+    for method in in_order(method for method, _ in groups):
+        cells = [
+            ", ".join(
+                f"{statistics.mean(record.outcome.metrics[f'{side}_mae'] for record in found):.3f}"
+                for side in ("train", "val")
+            )
+            if (found := groups.get((method, variant)))
+            else "–"
+            for variant in variants
+        ]
+        lines.append([label(method), *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def made(name: str, folder: Path) -> tuple[str, list[Path]]:
+    """The page, and the pictures of its curves."""
+    page, text = PAGES[name], RESULTS / PAGES[name].text
+    store = kept(text, folder)
+    with Store(store) as results:
+        records = results.records("zinc12k")
+    write_report(store, folder / "report", page.everything)
+    whole = (folder / "report" / f"{name}.md").read_text()
+    head = whole[: min(place for mark in BEHIND_TABLES if (place := whole.find(mark)) >= 0)]
+    rest = whole[len(head) : whole.index("\n", 1 + whole.rindex("\n- "))]  # without the gaps of the table
+    notes = (NOTES / f"{name}.md").read_text().replace("{errors}", errors(records))
+    digest = hashlib.sha256(text.read_bytes()).hexdigest()[:16]
+    parts = [
+        head.rstrip() + "\n",
+        notes.strip() + "\n",
+        rest.strip() + "\n",
+        f"The runs are in `docs/results/{text.name}` (SHA-256 {digest}…), of which `python benchmarks/pages.py {name}`",
+        f"makes this page, and `mkdir -p results && sqlite3 results/kept.db < docs/results/{text.name} &&",
+        "mimogc report --store results/kept.db` a report. They were computed by\n",
+        "```sh\n" + "\n".join(page.commands) + "\n```\n",
+    ]
+    return "\n".join(parts), sorted((folder / "report" / "curves").glob(f"{name}-*.svg"))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help=f"some of {', '.join(PAGES)}; default all")
+    given = parser.parse_args(arguments)
+    for name in given.pages or PAGES:
+        if name not in PAGES:
+            parser.error(f"PAGE: expected some of {', '.join(PAGES)}, got {name!r}")
+        with tempfile.TemporaryDirectory() as folder:
+            text, curves = made(name, Path(folder))
+            (RESULTS / f"{name}.md").write_text(text)
+            for curve in curves:
+                shutil.copy(curve, RESULTS / "curves" / curve.name)
+        print(f"wrote docs/results/{name}.md and {len(curves)} pictures")
+
+
+if __name__ == "__main__":
+    main()
