@@ -1,10 +1,11 @@
 """Makes pages of results in docs/results anew from the runs that are kept there as text, with the notes on them.
 
-    python benchmarks/pages.py              # Tables 2 and 8, their curves included
+    python benchmarks/pages.py              # Tables 2, 3 and 8, their curves included
     python benchmarks/pages.py zinc12k      # one of them
 
 Tables, curves and where they were computed are what `mimogc report` makes of the text; what they mean is written in
-benchmarks/notes. {errors} in a note becomes the train and validation errors of what a table shows.
+benchmarks/notes. {errors} in a note becomes the train and validation errors of what Table 2 shows, {equal} Table 3 with
+one start for all methods.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,13 +26,14 @@ from benchmarks.keep import kept
 
 from mimogc import studies
 from mimogc.methods import in_order, label
-from mimogc.report import write_report
+from mimogc.report import numbers, write_report
 from mimogc.runs.run import Record
 from mimogc.runs.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, NOTES = ROOT / "docs" / "results", Path(__file__).resolve().parent / "notes"
 BEHIND_TABLES = ("\n## LMGC against the others", "\n## Where we differ")  # the notes come before the first of these
+FROM_ZERO = (("gain", 0.0),)  # the options of runs whose layers' share is learnt from zero
 TITLES = {
     "basic": "Basic",
     "lappe": "+ LapPE",
@@ -43,15 +46,18 @@ TITLES = {
 class Page(NamedTuple):
     """Where a page comes from."""
 
-    text: str  # the runs
+    texts: tuple[str, ...]  # the runs of its tables; then those that only its notes show
+    study: str  # whose runs these are
     everything: bool  # whether columns without any value are shown
     commands: tuple[str, ...]  # how the runs were made
 
 
 _STUDY, _SHORT = "mimogc reproduce zinc12k --paper-hparams", "--epochs 200"
+_NODES, _SMALL = "mimogc reproduce heterophilic", "texas,cornell,wisconsin"
 PAGES = {
     "zinc12k": Page(
-        "runs.sql",
+        ("runs.sql",),
+        "zinc12k",
         False,
         (
             f"{_STUDY} --seeds 1 {_SHORT}",
@@ -61,7 +67,18 @@ PAGES = {
             f"{_STUDY} --methods lmgc --variants rings,structure --seeds 1 {_SHORT}",
         ),
     ),
-    "zinc": Page("runs.sql", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
+    "zinc": Page(("runs.sql",), "zinc12k", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
+    "heterophilic": Page(
+        ("heterophilic.sql", "heterophilic-from-zero.sql"),
+        "heterophilic",
+        False,
+        (
+            f"{_NODES} --datasets {_SMALL}",
+            f"{_NODES} --datasets {_SMALL} --gain 0",
+            f"{_NODES} --datasets film,chameleon,squirrel,minesweeper --paper-hparams --seeds 1",
+            f"{_NODES} --datasets film,chameleon,squirrel --methods lmgc --paper-hparams",
+        ),
+    ),
 }
 
 
@@ -87,27 +104,65 @@ def errors(records: Sequence[Record]) -> str:
             for variant in variants
         ]
         lines.append([label(method), *cells])
+    return _markdown(lines)
+
+
+def equal(records: Sequence[Record]) -> str:
+    """Table 3 where all methods start without their neighbours, as LMGC does, and how far LMGC is ahead of each."""
+    study = studies.load("heterophilic")
+    alike = []
+    for record in records:
+        options = study.unusual(record.run.hparams)
+        if options == FROM_ZERO or (record.run.method == "lmgc" and not options):
+            values = tuple(pair for pair in record.run.hparams if pair not in FROM_ZERO)
+            alike.append(replace(record, run=replace(record.run, hparams=values)))
+    cells = {(cell.method, cell.dataset): cell for cell in study.aggregate(alike) if cell.variant == "residual"}
+    gaps = {(gap.against, gap.dataset): gap for gap in study.differences(alike)}
+    datasets = [name for name in study.datasets if any(name == dataset for _, dataset in cells)]
+    lines = [["learnt from 0", *map(label, datasets)], ["---"] * (1 + len(datasets))]
+    for method in in_order(method for method, _ in cells):
+        line = [label(method)]
+        for dataset in datasets:
+            cell, gap = cells.get((method, dataset)), gaps.get((method, dataset))
+            text = "–" if cell is None else numbers.mean_std(cell.mean, cell.std, 1)
+            more = f" ({gap.mean:+.1f} ± {gap.standard_error:.1f})".replace("-", numbers.MINUS) if gap else ""
+            line.append(text + more)
+        lines.append(line)
+    return _markdown(lines)
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+NOTED: dict[str, Callable[[Sequence[Record]], str]] = {"{errors}": errors, "{equal}": equal}
 
 
 def made(name: str, folder: Path) -> tuple[str, list[Path]]:
     """The page, and the pictures of its curves."""
-    page, text = PAGES[name], RESULTS / PAGES[name].text
-    store = kept(text, folder)
-    with Store(store) as results:
-        records = results.records("zinc12k")
+    page = PAGES[name]
+    stores, digests, records = [], [], list[Record]()
+    for number, text in enumerate(page.texts):
+        (folder / str(number)).mkdir()
+        stores.append(kept(RESULTS / text, folder / str(number)))
+        digests.append(hashlib.sha256((RESULTS / text).read_bytes()).hexdigest()[:16])
+        with Store(stores[-1]) as results:
+            records += results.records(page.study)
+    store, text = stores[0], page.texts[0]
     write_report(store, folder / "report", page.everything)
     whole = (folder / "report" / f"{name}.md").read_text()
     head = whole[: min(place for mark in BEHIND_TABLES if (place := whole.find(mark)) >= 0)]
     rest = whole[len(head) : whole.index("\n", 1 + whole.rindex("\n- "))]  # without the gaps of the table
-    notes = (NOTES / f"{name}.md").read_text().replace("{errors}", errors(records))
-    digest = hashlib.sha256(text.read_bytes()).hexdigest()[:16]
+    notes = (NOTES / f"{name}.md").read_text()
+    for mark, write in NOTED.items():
+        notes = notes.replace(mark, write(records)) if mark in notes else notes
+    sources = " and ".join(f"`docs/results/{t}` (SHA-256 {d}…)" for t, d in zip(page.texts, digests, strict=True))
     parts = [
         head.rstrip() + "\n",
         notes.strip() + "\n",
         rest.strip() + "\n",
-        f"The runs are in `docs/results/{text.name}` (SHA-256 {digest}…), of which `python benchmarks/pages.py {name}`",
-        f"makes this page, and `mkdir -p results && sqlite3 results/kept.db < docs/results/{text.name} &&",
+        f"The runs are in {sources}, of which `python benchmarks/pages.py {name}`",
+        f"makes this page, and `mkdir -p results && sqlite3 results/kept.db < docs/results/{text} &&",
         "mimogc report --store results/kept.db` a report. They were computed by\n",
         "```sh\n" + "\n".join(page.commands) + "\n```\n",
     ]

@@ -1,6 +1,7 @@
 """Runs as text: what is added comes back from it, once, and what was there stays."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,22 @@ def test_curves_and_other_studies_can_be_left_out(tmp_path: Path) -> None:
     assert found.run == record(0).run
     assert found.outcome.metrics == {"test_mae": 0.25}
     assert found.outcome.curves == {}
+
+
+def test_few_curves_are_those_of_the_first_split_and_repeat(tmp_path: Path) -> None:
+    text = tmp_path / "runs.sql"
+    keep.main([str(text), store(tmp_path / "runs.db", record(0), record(1), record(2)), "--few-curves"])
+    found = back(text, tmp_path / "back.db")
+    assert [sorted(one.outcome.curves) for one in found] == [[], ["val_mae"], []]
+    assert [one.run for one in found] == [record(seed).run for seed in range(3)]
+
+
+def test_what_runs_share_is_written_once(tmp_path: Path) -> None:
+    text = tmp_path / "runs.sql"
+    with_quotes = replace(record(7), environment={"processor": 'it\'s "one"'})
+    keep.main([str(text), store(tmp_path / "runs.db", *(record(seed) for seed in range(5)), with_quotes)])
+    assert text.read_text().count('{"torch": "2"}') == 1
+    assert back(text, tmp_path / "back.db") == [*(record(seed) for seed in range(5)), with_quotes]
 
 
 def test_a_missing_store_leaves_the_text_as_it_was(tmp_path: Path) -> None:
