@@ -90,6 +90,14 @@ def test_widths_of_gin(channels):
         _compare(layers, torch.randn(NODES, channels, dtype=dtype, requires_grad=True), _graph())
 
 
+@pytest.mark.parametrize("heads", [1, 3, 4, 6])
+@pytest.mark.parametrize("channels", [1, 5, 8, 31, 48, 50])
+def test_heads_and_widths_of_gatv2(heads, channels):
+    for dtype in (torch.float32, torch.float64):
+        layers = _layers("gatv2", 2, channels, dtype, heads=heads)
+        _compare(layers, torch.randn(NODES, channels, dtype=dtype, requires_grad=True), _graph())
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_without_edges_or_nodes(name):
     layers = _layers(name)
@@ -132,7 +140,8 @@ def test_it_is_one_function(name):
 
 @pytest.mark.kernels
 @pytest.mark.parametrize("threads", [1, 2])
-def test_two_threads(threads):
+@pytest.mark.parametrize("name", ["gin", "gatv2"])
+def test_two_threads(name, threads):
     """Large enough for a parallel region, and the same bits every time."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -140,7 +149,7 @@ def test_two_threads(threads):
         torch.manual_seed(0)
         nodes = 600
         graph = Graph.from_edge_index(torch.randint(nodes, (2, 4 * nodes)), nodes)
-        layers = _layers("gin", 3, 64, torch.float32)
+        layers = _layers(name, 3, 64, torch.float32)
         x = torch.randn(nodes, 64, requires_grad=True)
         inputs = [x, *layers.parameters()]
 

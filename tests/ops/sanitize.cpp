@@ -344,10 +344,19 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
     const auto table = random_values<T>(types * K * C);
     std::vector<T> grad_table(types * K * C), received(N * types * K);
     for (bool typed : {false, true}) {
-        const MimogcPairs ends = {h.data(), q.data(), a.data(), typed ? table.data() : nullptr, kinds.data(), types};
+        const MimogcPairs ends = {h.data(),
+                                  q.data(),
+                                  a.data(),
+                                  typed ? table.data() : nullptr,
+                                  kinds.data(),
+                                  types,
+                                  typed ? received.data() : nullptr};
+        expect_done(mimogc_attention(&graph, &sizes, &ends, typed ? x.data() : nullptr, pairs.data(), out.data()));
+        expect_done(mimogc_attention_grad(&graph, &sizes, &ends, pairs.data(), g.data(), grad_h.data(), grad_q.data(),
+                                          grad_a.data(), typed ? grad_table.data() : nullptr));
         expect_done(mimogc_pair_scores(&graph, &sizes, &ends, pairs.data()));
-        expect_done(mimogc_pair_scores_grad(&graph, &sizes, &ends, pairs.data(), grad_h.data(), grad_q.data(),
-                                            grad_a.data(), typed ? grad_table.data() : nullptr));
+        expect_done(
+            mimogc_pair_scores_grad(&graph, &sizes, &ends, pairs.data(), grad_h.data(), grad_q.data(), grad_a.data()));
     }
     MimogcWeights typed = weights;
     const auto type_scores = random_values<T>(types * K);

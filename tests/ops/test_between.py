@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import activate, edge_softmax, pair_scores, typed_lmgc, typed_pair_scores, use_reference
+from mimogc.ops import activate, edge_softmax, pair_scores, typed_attention, typed_lmgc, use_reference
 
 NODES, TYPES = 30, 3
 DTYPES = [torch.float32, torch.float64]
@@ -106,15 +106,16 @@ def test_layer_with_types(dtype, heads, channels):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", [1, 4, 6])
 @pytest.mark.parametrize("channels", [3, 16, 46])
-def test_pair_scores_with_types(dtype, heads, channels):
+def test_attention_with_types(dtype, heads, channels):
     graph, kinds, random, _ = _typed(dtype, heads, channels)
     source, target = random(NODES, heads, channels), random(NODES, heads, channels)
     att, table = random(heads, channels), random(TYPES, heads, channels)
-    inputs = [source, target, att, table]
-    _compare(lambda: [typed_pair_scores(source, target, att, graph, kinds, table)], inputs, dtype)
-    inputs = [source, att, table]  # of both ends, and of one of them
-    _compare(lambda: [typed_pair_scores(source, source, att, graph, kinds, table)], inputs, dtype)
-    _compare(lambda: [typed_pair_scores(source, source.detach(), att, graph, kinds, table)], inputs, dtype)
+    of_types = kinds, table, random(TYPES * heads, channels), 0.2
+    inputs, bias = [source, target, att, *of_types[1:3]], random(channels)
+    _compare(lambda: [typed_attention(source, target, att, graph, *of_types, bias)], [*inputs, bias], dtype)
+    inputs = [source, att, *of_types[1:3]]  # of both ends, and of one of them
+    _compare(lambda: [typed_attention(source, source, att, graph, *of_types)], inputs, dtype)
+    _compare(lambda: [typed_attention(source, source.detach(), att, graph, *of_types)], inputs, dtype)
     _compare(lambda: [pair_scores(source, source, att, graph)], inputs[:2], dtype)
 
 
@@ -127,11 +128,12 @@ def test_no_edges_have_no_types():
         out = typed_lmgc(x, weight, att, graph, kinds[:0], scores, messages, 0.2, bias)
         grads = torch.autograd.grad(out.sum(), [x, weight, att, scores, messages])
         h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
-        pairs = typed_pair_scores(h, h, random(4, 5), graph, kinds[:0], table)
-        grads += torch.autograd.grad(pairs.sum(), [h, table])
+        pairs = typed_attention(h, h, random(4, 5), graph, kinds[:0], table, messages, bias=bias)
+        grads += torch.autograd.grad(pairs.sum(), [h, table, messages])
     finally:
         torch.use_deterministic_algorithms(False)
     torch.testing.assert_close(out, bias.expand(NODES, 5))
+    torch.testing.assert_close(pairs, bias.expand(NODES, 5))
     for grad in grads:
         torch.testing.assert_close(grad, torch.zeros_like(grad))
 
@@ -145,7 +147,7 @@ def test_kinds_are_checked():
         typed_lmgc(x, weight, att, graph, kinds + 1, scores, messages)
     h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
     with pytest.raises(IndexError, match="kinds: expected types 0 to 2, got 3"):
-        typed_pair_scores(h, h, random(4, 5), graph, kinds + 1, table)
+        typed_attention(h, h, random(4, 5), graph, kinds + 1, table, messages)
 
 
 def test_types_that_changed_before_backward_are_refused():
@@ -154,7 +156,7 @@ def test_types_that_changed_before_backward_are_refused():
     scores, messages, table = random(TYPES, 4), random(TYPES * 4, 5), random(TYPES, 4, 5)
     for out in (
         typed_lmgc(x, weight, att, graph, kinds, scores, messages),
-        typed_pair_scores(h, h, random(4, 5), graph, kinds, table),
+        typed_attention(h, h, random(4, 5), graph, kinds, table, messages),
     ):
         kinds.add_(1_000_000)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):

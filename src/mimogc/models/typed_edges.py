@@ -16,7 +16,7 @@ from mimogc.nn._parameters import check_parameters
 from mimogc.nn.coefficients import Coefficients, GATv2
 from mimogc.nn.coefficients.base import has_hooks
 from mimogc.nn.conv import LMGConv
-from mimogc.ops import edge_softmax, typed_lmgc, typed_pair_scores
+from mimogc.ops import typed_attention, typed_lmgc
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,38 +93,30 @@ class BondConv(torch.nn.Module):
         """[N, C] from x [N, F]."""
         conv, own = self.conv, self._graph(graph)
         edge = self._types_alone()
-        if edge is not None and not own.is_partitioned:
-            sides, own = conv._inputs(x, own)
-            if conv._is_one_kernel(sides, own):
-                of: Any = conv.coefficients
-                check_parameters(conv)
-                table = graph.kinds, edge.t(), self.message, of.negative_slope, self.bias, of.offset
-                return typed_lmgc(sides[0], conv.lin.weight, of.att, own, *table)
+        of: Any = conv.coefficients
+        if edge is None or own.is_partitioned:
+            return self.linear(x, graph) + self.bias
+        sides, own = conv._inputs(x, own)
+        if conv._is_one_kernel(sides, own):
+            check_parameters(conv)
+            table = graph.kinds, edge.t(), self.message, of.negative_slope, self.bias, of.offset
+            return typed_lmgc(sides[0], conv.lin.weight, of.att, own, *table)
+        if type(of) is GATv2 and not has_hooks(of):
+            # As GATv2 has it for one-hot edge attributes, which the types are.
+            check_parameters(conv)
+            source, target = conv._maps(sides, own)
+            target = target if of.lin_target is None else of.lin_target(sides[1]).view_as(target)
+            types = graph.kinds, edge.t().view(self.types, *of.att.shape[1:]), self.message
+            return typed_attention(source, target, of.att[0], own, *types, of.negative_slope, self.bias)
         return self.linear(x, graph) + self.bias
 
     def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """The output without bias."""
         conv, own = self.conv, self._graph(graph)
-        alpha, h = self._parts(x, own, graph.kinds)
+        alpha, h, _ = conv.parts(x, own)
         out = aggregate(conv.coefficients.layout, conv.combine, alpha, h, own)
         received = alpha.new_zeros(own.num_dst * self.types, conv.heads).index_add(0, graph.place, alpha)
         return torch.addmm(out, received.view(own.num_dst, self.types * conv.heads), self.message)
-
-    def _parts(self, x: Tensor, own: Graph, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        """The coefficients and h of the sources."""
-        conv, edge = self.conv, self._types_alone()
-        of: Any = conv.coefficients
-        if edge is None or type(of) is not GATv2 or has_hooks(of) or own.is_partitioned:
-            alpha, h, _ = conv.parts(x, own)
-            return alpha, h
-        # As GATv2 has it for one-hot edge attributes, which the types are.
-        sides, own = conv._inputs(x, own)
-        check_parameters(conv)
-        source, target = conv._maps(sides, own)
-        target = target if of.lin_target is None else of.lin_target(sides[1]).view_as(target)
-        table = edge.t().view(self.types, *of.att.shape[1:])
-        score = typed_pair_scores(source, target, of.att[0], own, kinds, table, of.negative_slope)
-        return edge_softmax(score, own), source
 
     def _types_alone(self) -> Tensor | None:
         """The weights of what a type adds to scores, where it is no more than a linear map of its one-hot vector."""

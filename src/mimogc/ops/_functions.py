@@ -226,8 +226,8 @@ class PairScores(Function):
             return *recomputed(again, inputs, g), None, None, None
         source, target, att, edge, weight, g = contiguous(*inputs, g)
         if ctx.same and edge is None and backend is _native:  # then one gradient stands for both
-            both = _native.typed_pair_scores_grad(source, source, att, slope, g, graph, same=True)
-            return *both[:3], None, None, None, None, None
+            both = _native.pair_ends_grad(source, source, att, slope, g, graph, same=True)
+            return *both, None, None, None, None, None
         found = backend.pair_scores_grad(source, target, att, slope, g, graph, pair(edge, weight))
         needs = ctx.needs_input_grad[3:5]
         more: tuple[Tensor | None, Tensor | None] = (None, None)

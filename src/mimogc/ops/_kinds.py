@@ -124,7 +124,7 @@ class Pairs(Kind):
     """
 
     slope: float
-    size, kept = 3, 2
+    size, kept, classes = 3, 2, True
 
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
         att, weight, bias = own
@@ -135,17 +135,15 @@ class Pairs(Kind):
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
         att, weight, bias = own
         h = torch.mm(x, weight.t()).view(x.size(0), *att.shape)
-        alpha = _native.softmax(_native.typed_pair_scores(h, h, att, self.slope, graph), graph)
-        return _biased(_native.sum_heads(alpha, h, graph, "sum"), bias), (h, alpha)
+        out, alpha = _native.attention(h, h, att, self.slope, link, bias)
+        return out, (h, alpha)
 
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
         (att, weight, _), (h, alpha) = own, kept
-        grad_alpha, grad_h = _native.sum_grad(alpha, h, g, graph, "sum")
-        grad_score = _native.softmax_grad(alpha, grad_alpha, graph)
-        both, _, grad_att, _ = _native.typed_pair_scores_grad(h, h, att, self.slope, grad_score, graph, same=True)
-        grad_x, grad_weight = _map_grads(x, weight, grad_h.add_(both).flatten(1), needs[0], needs[2])
+        grad_h, _, grad_att, _ = _native.attention_grad(h, h, att, self.slope, alpha, g, link, same=True)
+        grad_x, grad_weight = _map_grads(x, weight, grad_h.flatten(1), needs[0], needs[2])
         return grad_x, grad_att if needs[1] else None, grad_weight, g.sum(0) if needs[3] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:

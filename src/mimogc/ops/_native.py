@@ -117,13 +117,19 @@ def tanh_sum_grad(
 
 
 def _pairs(
-    source: Tensor, target: Tensor, att: Tensor, slope: float, table: Tensor | None, kinds: Tensor | None
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+    received: Tensor | None = None,
 ) -> tuple[Any, Any]:
     """MimogcSizes and MimogcPairs."""
     heads, channels = att.shape
     places = map(pointer, (source, target, att, table, kinds))
     types = 0 if table is None else table.size(0)
-    return sizes(att, heads, channels, slope=slope), for_one_call(*places, types)
+    return sizes(att, heads, channels, slope=slope), for_one_call(*places, types, pointer(received))
 
 
 def pair_scores(
@@ -132,21 +138,8 @@ def pair_scores(
     """[E, K]: att_k · LeakyReLU(source_k(j) + target_k(i)) of every edge; source, target [N, K, C], att [K, C]."""
     if edge is not None:
         return _plain.pair_scores(source, target, att, slope, graph, edge)
-    return typed_pair_scores(source, target, att, slope, graph)
-
-
-def typed_pair_scores(
-    source: Tensor,
-    target: Tensor,
-    att: Tensor,
-    slope: float,
-    graph: Graph,
-    table: Tensor | None = None,
-    kinds: Tensor | None = None,
-) -> Tensor:
-    """The same; with kinds [E] int64 the rows of table [T, K, C] are added within the LeakyReLU."""
     out = source.new_empty((graph.num_edges, att.size(0)))
-    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope, table, kinds), out.data_ptr())
+    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope), out.data_ptr())
     return out
 
 
@@ -156,27 +149,67 @@ def pair_scores_grad(
     """Gradients of `pair_scores` to source, target and att."""
     if edge is not None:
         return _plain.pair_scores_grad(source, target, att, slope, g, graph, edge)
-    found: Any = typed_pair_scores_grad(source, target, att, slope, g, graph)
-    return found[:3]  # type: ignore[no-any-return]
+    found: Any = pair_ends_grad(source, target, att, slope, g, graph)
+    return found  # type: ignore[no-any-return]
 
 
-def typed_pair_scores_grad(
+def pair_ends_grad(
+    source: Tensor, target: Tensor, att: Tensor, slope: float, g: Tensor, graph: Graph, same: bool = False
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The same without edges' own terms. With `same`, where source is target, the first is that to both."""
+    grad_source = torch.empty_like(source)
+    grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
+    places = [g.data_ptr(), *map(pointer, grads)]
+    run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope), *places)
+    return grad_source, None if same else grads[1], grads[2]
+
+
+def attention(
     source: Tensor,
     target: Tensor,
     att: Tensor,
     slope: float,
-    g: Tensor,
-    graph: Graph,
+    links: Any,
+    bias: Tensor | None,
     table: Tensor | None = None,
     kinds: Tensor | None = None,
+    received: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """[num_dst, C]: Σ_k Σ_j α_k source_k(j) + bias, where α [E, K], the second result, is the softmax of pair scores.
+
+    `links` is a MimogcGraph; with parents, node i is row parent[i] of target. `received` [num_dst, T·K] is written: the
+    sum of α over the edges of each type into a node.
+    """
+    heads, channels = att.shape
+    alpha, out = source.new_empty((links.num_edges, heads)), source.new_empty((links.num_dst, channels))
+    given = _pairs(source, target, att, slope, table, kinds, received)
+    run("mimogc_attention", links, *given, pointer(bias), alpha.data_ptr(), out.data_ptr())
+    return out, alpha
+
+
+def attention_grad(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    slope: float,
+    alpha: Tensor,
+    g: Tensor,
+    links: Any,
+    table: Tensor | None = None,
+    kinds: Tensor | None = None,
+    received: Tensor | None = None,
     same: bool = False,
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """The same and the gradient to table. With `same`, where source is target, the first is that to both."""
+    """Gradients of `attention` to source, target, att and table; with `same` the first is that to both ends.
+
+    `received` is the gradient to what was written there.
+    """
     grad_source = torch.empty_like(source)
     grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
     grad_table = None if table is None else torch.empty_like(table)
-    places = [g.data_ptr(), *map(pointer, (*grads, grad_table))]
-    run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope, table, kinds), *places)
+    given = _pairs(source, target, att, slope, table, kinds, received)
+    places = [alpha.data_ptr(), g.data_ptr(), *map(pointer, (*grads, grad_table))]
+    run("mimogc_attention_grad", links, *given, *places)
     return grad_source, None if same else grads[1], grads[2], grad_table
 
 

@@ -1,6 +1,6 @@
-"""Scores on graphs whose edges have one of a few types, as a function with its gradients.
+"""GATv2's layer on graphs whose edges have one of a few types, as a function with its gradients.
 
-Nothing of the size of the edges times channels is stored. `_typed_layers` has whole layers on such graphs.
+Nothing of the size of the edges times channels is stored. `_typed_layers` has LMGC's layers on such graphs.
 """
 
 from typing import Any
@@ -13,14 +13,25 @@ from torch.nn import functional as F
 from mimogc.graph import Graph
 from mimogc.ops import _native
 from mimogc.ops._backends import plain, serving, serving_gradients
-from mimogc.ops._checks import matched
+from mimogc.ops._checks import autocast, matched
 from mimogc.ops._functions import contiguous, recomputed, save, saved
+from mimogc.ops._operators import edge_softmax, propagate
 
 
-def typed_pair_scores(
-    source: Tensor, target: Tensor, att: Tensor, graph: Graph, kinds: Tensor, table: Tensor, slope: float = 0.2
+def typed_attention(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    graph: Graph,
+    kinds: Tensor,
+    table: Tensor,
+    messages: Tensor,
+    slope: float = 0.2,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """`pair_scores` with edge types: ``att_k · LeakyReLU(source_k(j) + target_k(i) + table_k(type))``.
+    """GATv2 with edge types: ``out_i = Σ_k Σ_j α_k(i,j) (source_k(j) + message_k(type)) + bias``.
+
+    ``α_k(i,j)`` is the softmax over j of ``att_k · LeakyReLU(source_k(j) + target_k(i) + table_k(type))``.
 
     Args:
         source: ``[num_src, K, C]`` features of the sources.
@@ -29,23 +40,32 @@ def typed_pair_scores(
         graph: the graph.
         kinds: ``[E]`` int64, the types of the edges in the graph's edge order, each below T.
         table: ``[T, K, C]``.
+        messages: ``[T·K, C]``: row ``t·K + k`` is the message of type t in graph k.
         slope: of the LeakyReLU.
+        bias: ``[C]``.
 
     Returns:
-        ``[E, K]`` in the graph's edge order.
+        ``[num_dst, C]``.
     """
+    for name, value, dims in (("att", att, 2), ("table", table, 3)):
+        if not isinstance(value, Tensor) or value.dim() != dims:
+            found = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name}: expected {dims} dimensions, got {found}")
     check_kinds(kinds, graph, table.size(0))
-    source, target, att, table = matched(
+    source, target, att, table, messages, bias = matched(
         graph,
         ("source", source, (graph.num_src, "K", "C")),
         ("target", target, (graph.num_dst, "K", "C")),
         ("att", att, ("K", "C")),
         ("table", table, ("T", "K", "C")),
+        ("messages", messages, (table.size(0) * att.size(0), "C")),
+        ("bias", bias, ("C",)),
     )
-    if not torch.compiler.is_compiling() and serving(source, target, att, table) is _native:
-        out: Tensor = TypedPairScores.apply(source, target, att, table, graph, kinds, slope)
+    tensors = source, target, att, table, messages, bias
+    if not (torch.compiler.is_compiling() or autocast(source.device)) and serving(*tensors) is _native:
+        out: Tensor = TypedAttention.apply(graph, kinds, slope, *tensors)
         return out
-    return _pairs_by_parts(source, target, att, table, graph, kinds, slope)
+    return _by_parts(*tensors, graph, kinds, slope)
 
 
 def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:
@@ -62,33 +82,50 @@ def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:
         raise IndexError(f"kinds: expected types 0 to {types - 1}, got {low if low < 0 else high}")
 
 
-def _pairs_by_parts(
-    source: Tensor, target: Tensor, att: Tensor, table: Tensor, graph: Graph, kinds: Tensor, slope: float
+def _by_parts(
+    source: Tensor,
+    target: Tensor,
+    att: Tensor,
+    table: Tensor,
+    messages: Tensor,
+    bias: Tensor | None,
+    graph: Graph,
+    kinds: Tensor,
+    slope: float,
 ) -> Tensor:
+    """As functions that can be differentiated twice."""
+    (types, heads), nodes = table.shape[:2], graph.num_dst
     both = source[graph.src] + target[graph.dst] + table.index_select(0, kinds)
-    return (F.leaky_relu(both, slope) * att).sum(-1)
+    alpha = edge_softmax((F.leaky_relu(both, slope) * att).sum(-1), graph)
+    received = alpha.new_zeros(nodes * types, heads).index_add(0, graph.dst * types + kinds, alpha)
+    out = torch.addmm(propagate(alpha, source, graph), received.view(nodes, types * heads), messages)
+    return out if bias is None else out + bias
 
 
-class TypedPairScores(Function):
-    """The scores of `typed_pair_scores`."""
+class TypedAttention(Function):
+    """`typed_attention`; the messages of the types are a product with what each node receives of them."""
 
     @staticmethod
-    def forward(
-        ctx: Any, source: Tensor, target: Tensor, att: Tensor, table: Tensor, graph: Graph, kinds: Tensor, slope: float
-    ) -> Tensor:
+    def forward(ctx: Any, graph: Graph, kinds: Tensor, slope: float, *tensors: Any) -> Tensor:
+        source, target, att, table, messages, bias = contiguous(*tensors)
         kinds = kinds.contiguous()
-        save(ctx, source, target, att, table, kinds)
-        ctx.graph, ctx.slope, ctx.same = graph, slope, source is target
-        source, target, att, table = contiguous(source, target, att, table)
-        return _native.typed_pair_scores(source, target, att, slope, graph, table, kinds)
+        received = source.new_empty((graph.num_dst, messages.size(0)))
+        of_types = table, kinds, received
+        out, alpha = _native.attention(source, target, att, slope, graph._struct, bias, *of_types)
+        save(ctx, *tensors, kinds, alpha, received)
+        ctx.graph, ctx.slope, ctx.same = graph, slope, tensors[0] is tensors[1]
+        return out.addmm_(received, messages)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        *given, kinds = saved(ctx)
+        *given, kinds, alpha, received = saved(ctx)
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
-            return *recomputed(_pairs_by_parts, tuple(given), g, ctx.graph, kinds, ctx.slope), None, None, None
-        source, target, att, table, g = contiguous(*given, g)
+            return None, None, None, *recomputed(_by_parts, tuple(given), g, ctx.graph, kinds, ctx.slope)
+        source, target, att, table, messages, _, g = contiguous(*given, g)
         check_kinds(kinds, ctx.graph, table.size(0))
-        of = source, target, att, ctx.slope, g, ctx.graph, table, kinds
-        found = _native.typed_pair_scores_grad(*of, same=ctx.same)
-        return *found, None, None, None
+        of_types = table, kinds, torch.mm(g, messages.t())
+        of = source, target, att, ctx.slope, alpha, g, ctx.graph._struct, *of_types
+        *ends, grad_table = _native.attention_grad(*of, same=ctx.same)
+        *_, needs_messages, needs_bias = ctx.needs_input_grad
+        sent = torch.mm(received.t(), g) if needs_messages else None
+        return None, None, None, *ends, grad_table, sent, g.sum(0) if needs_bias else None

@@ -1,12 +1,11 @@
 // What comes between layers: activation, residual connection and the maximum over the layers, in one pass; and the
 // softmax over the edges into a node.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <type_traits>
 
 #include "call.h"
 #include "gelu.h"
+#include "softmax.h"
 #include "split.h"
 
 namespace mimogc {
@@ -107,63 +106,21 @@ void join_grad(const MimogcSizes& sizes, const MimogcJoin& at, const T* derivati
     });
 }
 
-// y = exp(y) for n values that are not positive.
-inline void exp_all(int64_t n, float* y) {
-    constexpr int64_t lanes = Simd<float>::lanes;
-    for (int64_t q = 0; q < n; q += lanes) {
-        Vec<float> value = {};
-        const int64_t count = std::min(lanes, n - q);
-        std::memcpy(&value, y + q, sizeof(float) * count);
-        value = fast_exp(value);
-        std::memcpy(y + q, &value, sizeof(float) * count);
-    }
-}
-inline void exp_all(int64_t n, double* y) {
-    for (int64_t q = 0; q < n; q++) y[q] = std::exp(y[q]);
-}
-
-// Calls body with the number of graphs, which is a compile-time number where it is the usual one.
-template <class Body>
-void with_heads(int64_t K, const Body& body) {
-    K == 4 ? body(std::integral_constant<int64_t, 4>{}) : body(K);
-}
-
 template <class T>
 void softmax(const MimogcGraph& graph, const MimogcSizes& sizes, const T* scores, T* alpha) {
-    const int64_t work = 16 * graph.num_edges * sizes.K;
+    const int64_t K = sizes.K, work = 16 * graph.num_edges * K;
     for_rows<T>(graph.rowptr, graph.num_dst, work, sizes.threads, [&](int64_t i, std::vector<T>& room) {
-        const int64_t begin = graph.rowptr[i] * sizes.K, end = graph.rowptr[i + 1] * sizes.K;
-        if (begin == end) return;
-        room.assign(2 * sizes.K, T(0));
-        T *largest = room.data(), *total = largest + sizes.K;
-        with_heads(sizes.K, [&](auto K) {
-            for (int64_t k = 0; k < K; k++) largest[k] = scores[begin + k];
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) largest[k] = std::max(largest[k], scores[q + k]);
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) alpha[q + k] = scores[q + k] - largest[k];
-            exp_all(end - begin, alpha + begin);
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) total[k] += alpha[q + k];
-            for (int64_t k = 0; k < K; k++) total[k] = T(1) / total[k];
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) alpha[q + k] *= total[k];
-        });
+        const int64_t begin = graph.rowptr[i] * K, count = graph.rowptr[i + 1] - graph.rowptr[i];
+        softmax_row<T>(K, count, scores + begin, alpha + begin, room);
     });
 }
 
 template <class T>
 void softmax_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const T* alpha, const T* g, T* grad) {
-    const int64_t work = 4 * graph.num_edges * sizes.K;
-    for_rows<T>(graph.rowptr, graph.num_dst, work, sizes.threads, [&](int64_t i, std::vector<T>& total) {
-        const int64_t begin = graph.rowptr[i] * sizes.K, end = graph.rowptr[i + 1] * sizes.K;
-        total.assign(sizes.K, T(0));
-        with_heads(sizes.K, [&](auto K) {
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) total[k] += alpha[q + k] * g[q + k];
-            for (int64_t q = begin; q < end; q += K)
-                for (int64_t k = 0; k < K; k++) grad[q + k] = alpha[q + k] * (g[q + k] - total[k]);
-        });
+    const int64_t K = sizes.K, work = 4 * graph.num_edges * K;
+    for_rows<T>(graph.rowptr, graph.num_dst, work, sizes.threads, [&](int64_t i, std::vector<T>& room) {
+        const int64_t begin = graph.rowptr[i] * K, count = graph.rowptr[i + 1] - graph.rowptr[i];
+        softmax_row_grad<T>(K, count, alpha + begin, g + begin, grad + begin, room);
     });
 }
 

@@ -57,6 +57,9 @@ typedef struct {
     const void* table;     // [types, K, C], of which an edge adds the row of its type, or null
     const int64_t* kinds;  // [num_edges] the types of the edges, where there is a table
     int64_t types;
+    // What mimogc_attention alone knows: it writes the sum of α over the edges of each type into each node, which their
+    // messages, the caller's, need; mimogc_attention_grad reads the gradient to that.
+    void* received;  // [num_dst, types, K] or null
 } MimogcPairs;
 
 // What is learnt of the paper's layer, and the score terms of the edges.
@@ -168,10 +171,20 @@ int64_t mimogc_tanh_sum_grad(const MimogcGraph* graph, const MimogcSizes* sizes,
 // out[e, k] = Σ_c att[k, c] LeakyReLU(source_k(j) + target_k(i) + table_k(kind of e))[c] for every edge e: j → i.
 int64_t mimogc_pair_scores(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs, void* out);
 
-// Its gradients from g [num_edges, K]; that to the table may be null, and those to source and target one array that
-// gets their sum.
+// Its gradients from g [num_edges, K]; those to source and target may be one array, which gets their sum.
 int64_t mimogc_pair_scores_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs,
-                                const void* g, void* grad_source, void* grad_target, void* grad_att, void* grad_table);
+                                const void* g, void* grad_source, void* grad_target, void* grad_att);
+
+// α = softmax over the edges into each node of the scores of pairs, and out_i = Σ_k Σ_j α_k(i,j) source_k(j) + bias;
+// alpha [num_edges, K], bias [C] or null, out [num_dst, C]. Where the graph has parents, the target of node i is row
+// parent[i].
+int64_t mimogc_attention(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs, const void* bias,
+                         void* alpha, void* out);
+
+// Its gradients from g [num_dst, C], as those of mimogc_pair_scores; that to the table may be null.
+int64_t mimogc_attention_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcPairs* pairs,
+                              const void* alpha, const void* g, void* grad_source, void* grad_target, void* grad_att,
+                              void* grad_table);
 
 // The paper's layer from num_src rows to num_dst. Where x [num_src, F] is not null, h [num_src, K·C] = x weightᵀ is
 // computed, with F and K·C at least 32; else it is given. Then st [num_src, 2K], the scores of the targets with the
