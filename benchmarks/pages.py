@@ -25,8 +25,9 @@ if __name__ == "__main__":
 from benchmarks.keep import kept
 
 from mimogc import studies
-from mimogc.methods import in_order, label
+from mimogc.methods import in_order
 from mimogc.report import numbers, write_report
+from mimogc.report.names import label
 from mimogc.runs.run import Record
 from mimogc.runs.store import Store
 
@@ -46,8 +47,8 @@ TITLES = {
 class Page(NamedTuple):
     """Where a page comes from."""
 
-    texts: tuple[str, ...]  # the runs of its tables; then those that only its notes show
-    study: str  # whose runs these are
+    text: str  # the runs
+    study: str  # whose runs are in its notes
     everything: bool  # whether columns without any value are shown
     commands: tuple[str, ...]  # how the runs were made
 
@@ -56,7 +57,7 @@ _STUDY, _SHORT = "mimogc reproduce zinc12k --paper-hparams", "--epochs 200"
 _NODES, _SMALL = "mimogc reproduce heterophilic", "texas,cornell,wisconsin"
 PAGES = {
     "zinc12k": Page(
-        ("runs.sql",),
+        "runs.sql",
         "zinc12k",
         False,
         (
@@ -67,9 +68,9 @@ PAGES = {
             f"{_STUDY} --methods lmgc --variants rings,structure --seeds 1 {_SHORT}",
         ),
     ),
-    "zinc": Page(("runs.sql",), "zinc12k", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
+    "zinc": Page("runs.sql", "zinc12k", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
     "heterophilic": Page(
-        ("heterophilic.sql", "heterophilic-from-zero.sql"),
+        "heterophilic.sql",
         "heterophilic",
         False,
         (
@@ -140,29 +141,25 @@ NOTED: dict[str, Callable[[Sequence[Record]], str]] = {"{errors}": errors, "{equ
 
 def made(name: str, folder: Path) -> tuple[str, list[Path]]:
     """The page, and the pictures of its curves."""
-    page = PAGES[name]
-    stores, digests, records = [], [], list[Record]()
-    for number, text in enumerate(page.texts):
-        (folder / str(number)).mkdir()
-        stores.append(kept(RESULTS / text, folder / str(number)))
-        digests.append(hashlib.sha256((RESULTS / text).read_bytes()).hexdigest()[:16])
-        with Store(stores[-1]) as results:
-            records += results.records(page.study)
-    store, text = stores[0], page.texts[0]
-    write_report(store, folder / "report", page.everything)
-    whole = (folder / "report" / f"{name}.md").read_text()
-    head = whole[: min(place for mark in BEHIND_TABLES if (place := whole.find(mark)) >= 0)]
-    rest = whole[len(head) : whole.index("\n", 1 + whole.rindex("\n- "))]  # without the gaps of the table
+    page, text = PAGES[name], RESULTS / PAGES[name].text
+    whole, shown = kept(text, folder), folder / "shown.db"
+    with Store(whole) as results, Store(shown, write=True) as tables:
+        records = results.records(page.study)
+        tables.add(record for record in results.records() if not set(FROM_ZERO).intersection(record.run.hparams))
+    write_report(shown, folder / "report", page.everything)
+    found = (folder / "report" / f"{name}.md").read_text()
+    head = found[: min(place for mark in BEHIND_TABLES if (place := found.find(mark)) >= 0)]
+    rest = found[len(head) : found.index("\n", 1 + found.rindex("\n- "))]  # without the gaps of the table
     notes = (NOTES / f"{name}.md").read_text()
     for mark, write in NOTED.items():
         notes = notes.replace(mark, write(records)) if mark in notes else notes
-    sources = " and ".join(f"`docs/results/{t}` (SHA-256 {d}…)" for t, d in zip(page.texts, digests, strict=True))
+    digest = hashlib.sha256(text.read_bytes()).hexdigest()[:16]
     parts = [
         head.rstrip() + "\n",
         notes.strip() + "\n",
         rest.strip() + "\n",
-        f"The runs are in {sources}, of which `python benchmarks/pages.py {name}`",
-        f"makes this page, and `mkdir -p results && sqlite3 results/kept.db < docs/results/{text} &&",
+        f"The runs are in `docs/results/{text.name}` (SHA-256 {digest}…), of which `python benchmarks/pages.py {name}`",
+        f"makes this page, and `mkdir -p results && sqlite3 results/kept.db < docs/results/{text.name} &&",
         "mimogc report --store results/kept.db` a report. They were computed by\n",
         "```sh\n" + "\n".join(page.commands) + "\n```\n",
     ]
@@ -179,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             text, curves = made(name, Path(folder))
             (RESULTS / f"{name}.md").write_text(text)
+            for old in (RESULTS / "curves").glob(f"{name}-*.svg"):
+                old.unlink()
             for curve in curves:
                 shutil.copy(curve, RESULTS / "curves" / curve.name)
         print(f"wrote docs/results/{name}.md and {len(curves)} pictures")
