@@ -164,6 +164,29 @@ def test_two_threads(name, threads):
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("name", ["gin", "gatv2"])
+def test_rows_of_a_table_on_two_threads(name):
+    """Several nodes have one parent there, whose gradients no two threads may add to at once."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        torch.manual_seed(0)
+        ring = torch.arange(2000)
+        graph = Graph.from_edge_index(torch.stack([ring, (ring + 1) % 2000]), 2000)
+        layers = _layers(name, 3, 64)
+        x = torch.randn(3, 64, dtype=torch.float64, requires_grad=True)
+        index = (ring % 40 == 0).long() + (ring % 7 == 0).long()
+        found, wanted = (
+            torch.autograd.grad(out.square().sum(), [x, *layers.parameters()])
+            for out in (stacked(layers, x, graph, index), _one_by_one(layers, x[index], graph))
+        )
+        for one, other in zip(found, wanted, strict=True):
+            scale = other.abs().max().clamp(min=1)
+            torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-9)
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_frozen_layers_have_no_gradients(name):
     layers, x = _layers(name), torch.randn(NODES, 36, dtype=torch.float64)

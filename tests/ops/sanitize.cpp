@@ -354,6 +354,17 @@ void check(const Sorted& at, int64_t K, int64_t C, int threads) {
         expect_done(mimogc_attention(&graph, &sizes, &ends, typed ? x.data() : nullptr, pairs.data(), out.data()));
         expect_done(mimogc_attention_grad(&graph, &sizes, &ends, pairs.data(), g.data(), grad_h.data(), grad_q.data(),
                                           grad_a.data(), typed ? grad_table.data() : nullptr));
+        MimogcGraph alike = graph;  // one end for both, and some targets of one parent
+        std::vector<int32_t> parents(N);
+        for (int64_t i = 0; i < N; i++) parents[i] = int32_t(i / 2);
+        MimogcPairs both = ends;
+        both.target = h.data();
+        for (const int32_t* parent : {(const int32_t*)nullptr, (const int32_t*)parents.data()}) {
+            alike.parent = parent;
+            expect_done(mimogc_attention(&alike, &sizes, &both, nullptr, pairs.data(), out.data()));
+            expect_done(mimogc_attention_grad(&alike, &sizes, &both, pairs.data(), g.data(), grad_h.data(),
+                                              grad_h.data(), grad_a.data(), typed ? grad_table.data() : nullptr));
+        }
         expect_done(mimogc_pair_scores(&graph, &sizes, &ends, pairs.data()));
         expect_done(
             mimogc_pair_scores_grad(&graph, &sizes, &ends, pairs.data(), grad_h.data(), grad_q.data(), grad_a.data()));

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import activate, edge_softmax, pair_scores, typed_attention, typed_lmgc, use_reference
+from mimogc.ops import Pairs, activate, edge_softmax, pair_scores, propagate, typed_attention, typed_lmgc, use_reference
 
 NODES, TYPES = 30, 3
 DTYPES = [torch.float32, torch.float64]
@@ -162,3 +162,93 @@ def test_types_that_changed_before_backward_are_refused():
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             out.sum().backward()
         kinds.sub_(1_000_000)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_on_several_threads(threads):
+    """Large enough for a parallel region, from sources to other targets, with a hub; the same bits every time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        torch.manual_seed(0)
+        sources = torch.randint(0, 300, (3000,))
+        targets = torch.where(torch.rand(3000) < 0.2, 7, torch.randint(0, 200, (3000,)))
+        graph = Graph.from_edge_index(torch.stack([sources, targets]), (300, 200))
+        kinds = torch.randint(0, TYPES, (graph.num_edges,))
+        shapes = [(300, 4, 17), (200, 4, 17), (4, 17), (TYPES, 4, 17), (4 * TYPES, 17), (17,)]
+        inputs = [(0.3 * torch.randn(shape, dtype=torch.float64)).requires_grad_() for shape in shapes]
+
+        def run():
+            source, target, att, table, messages, bias = inputs
+            out = typed_attention(source, target, att, graph, kinds, table, messages, 0.2, bias)
+            return [out, *torch.autograd.grad(out.square().sum(), inputs)]
+
+        found, again = run(), run()
+        with use_reference():
+            wanted = run()
+        for one, other, expected in zip(found, again, wanted, strict=True):
+            assert torch.equal(one, other)
+            torch.testing.assert_close(one, expected)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [4, 8, 9, 16, 17, 33])
+def test_an_infinite_feature_stays_where_it_is(dtype, channels):
+    """Also where it lies beside the last channels, in the vector that overlaps the one before."""
+    graph = Graph.from_edge_index(torch.tensor([[0, 1, 1], [2, 2, 0]]), 3)
+    ones = torch.ones(3, 1, channels, dtype=dtype)
+    kinds = torch.where((graph.src == 1) & (graph.dst == 2), 1, 0)
+    for place in range(channels):
+        table = torch.zeros(2, 1, channels, dtype=dtype)
+        table[1, 0, place] = -torch.inf  # switches the edge off
+        messages = torch.zeros(2, channels, dtype=dtype)
+        out = typed_attention(ones, ones, ones[0], graph, kinds, table, messages)
+        torch.testing.assert_close(out[2], ones[0, 0])
+        x = ones.clone()
+        x[1, 0, place] = torch.inf
+        scores = pair_scores(x, x, ones[0], graph)
+        torch.testing.assert_close(scores[graph.src == 1], torch.full((2, 1), torch.inf, dtype=dtype))
+        alpha = torch.ones(3, 1, dtype=dtype, requires_grad=True)
+        (grad,) = torch.autograd.grad(propagate(alpha, x, graph).sum(), alpha)
+        assert grad[graph.src == 1].isinf().all()
+        assert not grad.isnan().any()
+
+
+def test_numbers_without_memory():
+    """Zeros that autograd makes are numbers; what was freed is refused, not read."""
+    graph, kinds, random, _ = _typed(torch.float32, 4, 9)
+    h, att, alpha = random(NODES, 4, 9), random(4, 9), random(graph.num_edges, 4)
+    outs = [
+        typed_attention(h, h, att, graph, kinds, random(TYPES, 4, 9), random(TYPES * 4, 9)),
+        pair_scores(h, h, att, graph),
+        propagate(alpha, h, graph),
+    ]
+    for out in outs:
+        (grad,) = torch.autograd.grad(out, h, torch._efficientzerotensor(out.shape), retain_graph=True)
+        assert not grad.any()
+    (grad,) = torch.autograd.grad(edge_softmax(alpha, graph), alpha, torch._efficientzerotensor(alpha.shape))
+    assert not grad.any()
+    assert torch.equal(edge_softmax(torch._efficientzerotensor(alpha.shape), graph), edge_softmax(alpha * 0, graph))
+    freed = torch.randn(alpha.shape)
+    freed.untyped_storage().resize_(0)
+    for compute in (
+        lambda: edge_softmax(freed, graph),
+        lambda: propagate(freed, h, graph),
+        lambda: torch.autograd.grad(outs[1], h, freed),
+    ):
+        with pytest.raises(RuntimeError, match=r"expected tensors with memory|storage|bounds"):
+            compute()
+
+
+def test_no_graphs_and_numbers_that_are_tensors_are_refused():
+    graph, kinds, random, _ = _typed(torch.float32, 4, 9)
+    h, att, table, messages = random(NODES, 4, 9), random(4, 9), random(TYPES, 4, 9), random(TYPES * 4, 9)
+    with pytest.raises(ValueError, match=r"att: expected shape \[K, C\] of at least one graph"):
+        typed_attention(h[:, :0], h[:, :0], att[:0], graph, kinds, table[:, :0], messages[:0])
+    with pytest.raises(TypeError, match="slope: expected a number, got Tensor"):
+        typed_attention(h, h, att, graph, kinds, table, messages, torch.tensor(0.2))
+    with pytest.raises(TypeError, match="slope: expected a number, got Tensor"):
+        Pairs(torch.tensor(0.2))
+    assert not propagate(random(graph.num_edges, 0), random(NODES, 0, 9), graph).any()

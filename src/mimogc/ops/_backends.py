@@ -77,8 +77,12 @@ def backend(device: torch.device | str | None = None) -> str:
 
 
 def plain(*values: Tensor | None) -> bool:
-    """Whether these are tensors whose numbers lie where they say: no subclass, nor a view that negates them."""
-    return all(value is None or (type(value) in _PLAIN_TENSORS and not value.is_neg()) for value in values)
+    """Whether the numbers of these tensors lie where they say: no subclass, no negated view, no zeros without any."""
+    return all(value is None or (type(value) in _PLAIN_TENSORS and _lies(value)) for value in values)
+
+
+def _lies(value: Tensor) -> bool:
+    return not (value.is_neg() or value._is_zerotensor())
 
 
 def serving(value: Tensor, *others: Tensor | None) -> Backend | None:

@@ -49,7 +49,7 @@ def join(y: Tensor, to: Join, gelu: bool = False) -> Joined:
     before = best if given is None else given
     of = 0 if before is None else before.size(0)
     at = struct("MimogcJoin", rows, of, to.gain or 0.0, to.parent, *map(pointer, (given, best, chosen)))
-    places = y.data_ptr(), pointer(derivative), out.data_ptr(), pointer(top)
+    places = pointer(y), pointer(derivative), pointer(out), pointer(top)
     run("mimogc_join", sizes(y, 1, channels), at, *places)
     return Joined(out, top, chosen, derivative)
 
@@ -72,7 +72,7 @@ def join_grad(
     grad_given = None if gain is None else like.new_empty(shape)
     grad_best = None if chosen is None else like.new_empty(shape)
     # Which of them there were is told by addresses; their values are not read.
-    was = 0 if gain is None else given.data_ptr(), 0 if chosen is None else chosen.data_ptr()
+    was = 0 if gain is None else pointer(given), 0 if chosen is None else pointer(chosen)
     at = struct("MimogcJoin", rows, shape[0], gain or 0.0, links.parent, *was, pointer(chosen))
     places = map(pointer, (derivative, g_out, g_top, grad, grad_given, grad_best))
     run("mimogc_join_grad", sizes(like, 1, channels), at, *places)

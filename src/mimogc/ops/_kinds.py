@@ -126,6 +126,10 @@ class Pairs(Kind):
     slope: float
     size, kept, classes = 3, 2, True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.slope, int | float):
+            raise TypeError(f"slope: expected a number, got {type(self.slope).__name__}")
+
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
         att, weight, bias = own
         heads = _size(att)

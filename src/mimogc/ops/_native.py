@@ -34,7 +34,7 @@ def sizes(
     like: Tensor, heads: int, channels: int, shape: str = "HEADS_TO_SUM", features: int = 0, slope: float = 0.0
 ) -> Any:
     """MimogcSizes for numbers of this type and torch's number of threads; `shape` is a MimogcShape."""
-    return _sizes(like.dtype, torch.get_num_threads(), shape, heads, channels, features, slope)
+    return _sizes(like.dtype, torch.get_num_threads(), shape, heads, channels, features, float(slope))
 
 
 @lru_cache(maxsize=512)
@@ -60,7 +60,7 @@ def sum_heads(alpha: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
     summed = reduce == "sum"
     out = h.new_empty((graph.num_dst, channels) if summed else (graph.num_dst, heads, channels))
     of = sizes(h, heads, channels, "HEADS_TO_SUM" if summed else "HEADS_TO_HEADS")
-    run("mimogc_sum", graph._struct, of, 0, alpha.data_ptr(), h.data_ptr(), out.data_ptr())
+    run("mimogc_sum", graph._struct, of, 0, pointer(alpha), pointer(h), pointer(out))
     return out
 
 
@@ -70,7 +70,7 @@ def transpose(alpha: Tensor, g: Tensor, graph: Graph, reduce: str) -> Tensor:
     heads, channels = alpha.size(1), g.size(-1)
     out = g.new_empty((graph.num_src, heads, channels))
     of = sizes(g, heads, channels, "SHARED_TO_HEADS" if reduce == "sum" else "HEADS_TO_HEADS")
-    run("mimogc_sum", graph._struct, of, 1, alpha.data_ptr(), g.data_ptr(), out.data_ptr())
+    run("mimogc_sum", graph._struct, of, 1, pointer(alpha), pointer(g), pointer(out))
     return out
 
 
@@ -80,7 +80,7 @@ def sample(g: Tensor, h: Tensor, graph: Graph, reduce: str) -> Tensor:
     _, heads, channels = h.shape
     out = h.new_empty((graph.num_edges, heads))
     of = sizes(h, heads, channels, "HEADS_TO_SUM" if reduce == "sum" else "HEADS_TO_HEADS")
-    run("mimogc_dot", graph._struct, of, g.data_ptr(), h.data_ptr(), out.data_ptr())
+    run("mimogc_dot", graph._struct, of, pointer(g), pointer(h), pointer(out))
     return out
 
 
@@ -89,8 +89,8 @@ def sum_grad(alpha: Tensor, h: Tensor, g: Tensor, graph: Graph, reduce: str) -> 
     alpha, h, g = alpha.contiguous(), h.contiguous(), g.contiguous()
     grad_alpha, grad_h = torch.empty_like(alpha), torch.empty_like(h)
     of = sizes(h, h.size(1), h.size(2), "HEADS_TO_SUM" if reduce == "sum" else "HEADS_TO_HEADS")
-    given = alpha.data_ptr(), h.data_ptr(), g.data_ptr()
-    run("mimogc_sum_grad", graph._struct, of, *given, grad_alpha.data_ptr(), grad_h.data_ptr())
+    given = pointer(alpha), pointer(h), pointer(g)
+    run("mimogc_sum_grad", graph._struct, of, *given, pointer(grad_alpha), pointer(grad_h))
     return grad_alpha, grad_h
 
 
@@ -98,9 +98,9 @@ def tanh_sum(s: Tensor, t: Tensor, edge: Tensor | None, h: Tensor, graph: Graph)
     """[num_dst, C]: Σ_k Σ_j tanh(s_k(i) + t_k(j) + edge_k) h_k(j)."""
     _, heads, channels = h.shape
     out = h.new_empty((graph.num_dst, channels))
-    scores = for_one_call(s.data_ptr(), t.data_ptr(), pointer(edge), heads)
+    scores = for_one_call(pointer(s), pointer(t), pointer(edge), heads)
     of = sizes(h, heads, channels)
-    run("mimogc_tanh_sum", graph._struct, of, scores, 0, graph.num_dst, h.data_ptr(), out.data_ptr())
+    run("mimogc_tanh_sum", graph._struct, of, scores, 0, graph.num_dst, pointer(h), pointer(out))
     return out
 
 
@@ -110,9 +110,9 @@ def tanh_sum_grad(
     """Gradients of `tanh_sum` to s, t, h and edge."""
     _, heads, channels = h.shape
     grads = torch.empty_like(s), torch.empty_like(t), torch.empty_like(h), h.new_empty((graph.num_edges, heads))
-    scores = for_one_call(s.data_ptr(), t.data_ptr(), pointer(edge), heads)
-    places = [grad.data_ptr() for grad in grads]
-    run("mimogc_tanh_sum_grad", graph._struct, sizes(h, heads, channels), scores, h.data_ptr(), g.data_ptr(), *places)
+    scores = for_one_call(pointer(s), pointer(t), pointer(edge), heads)
+    places = [pointer(grad) for grad in grads]
+    run("mimogc_tanh_sum_grad", graph._struct, sizes(h, heads, channels), scores, pointer(h), pointer(g), *places)
     return grads
 
 
@@ -139,7 +139,7 @@ def pair_scores(
     if edge is not None:
         return _plain.pair_scores(source, target, att, slope, graph, edge)
     out = source.new_empty((graph.num_edges, att.size(0)))
-    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope), out.data_ptr())
+    run("mimogc_pair_scores", graph._struct, *_pairs(source, target, att, slope), pointer(out))
     return out
 
 
@@ -159,7 +159,7 @@ def pair_ends_grad(
     """The same without edges' own terms. With `same`, where source is target, the first is that to both."""
     grad_source = torch.empty_like(source)
     grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
-    places = [g.data_ptr(), *map(pointer, grads)]
+    places = [pointer(g), *map(pointer, grads)]
     run("mimogc_pair_scores_grad", graph._struct, *_pairs(source, target, att, slope), *places)
     return grad_source, None if same else grads[1], grads[2]
 
@@ -183,7 +183,7 @@ def attention(
     heads, channels = att.shape
     alpha, out = source.new_empty((links.num_edges, heads)), source.new_empty((links.num_dst, channels))
     given = _pairs(source, target, att, slope, table, kinds, received)
-    run("mimogc_attention", links, *given, pointer(bias), alpha.data_ptr(), out.data_ptr())
+    run("mimogc_attention", links, *given, pointer(bias), pointer(alpha), pointer(out))
     return out, alpha
 
 
@@ -208,7 +208,7 @@ def attention_grad(
     grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
     grad_table = None if table is None else torch.empty_like(table)
     given = _pairs(source, target, att, slope, table, kinds, received)
-    places = [alpha.data_ptr(), g.data_ptr(), *map(pointer, (*grads, grad_table))]
+    places = [pointer(alpha), pointer(g), *map(pointer, (*grads, grad_table))]
     run("mimogc_attention_grad", links, *given, *places)
     return grad_source, None if same else grads[1], grads[2], grad_table
 
@@ -216,13 +216,13 @@ def attention_grad(
 def softmax(score: Tensor, graph: Graph) -> Tensor:
     """[E, K]: exp(score), divided by its sum over the edges into the same node."""
     alpha = torch.empty_like(score)
-    run("mimogc_softmax", graph._struct, sizes(score, score.size(1), 1), score.data_ptr(), alpha.data_ptr())
+    run("mimogc_softmax", graph._struct, sizes(score, score.size(1), 1), pointer(score), pointer(alpha))
     return alpha
 
 
 def softmax_grad(alpha: Tensor, g: Tensor, graph: Graph) -> Tensor:
     """Gradient of `softmax` to the scores, from what it gave."""
     grad = torch.empty_like(alpha)
-    places = alpha.data_ptr(), g.data_ptr(), grad.data_ptr()
+    places = pointer(alpha), pointer(g), pointer(grad)
     run("mimogc_softmax_grad", graph._struct, sizes(alpha, alpha.size(1), 1), *places)
     return grad

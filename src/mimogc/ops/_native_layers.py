@@ -55,7 +55,7 @@ def layer(
     st, out = h.new_empty((num_src, 2 * heads)), h.new_empty((links.num_dst, width // heads))
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    places = pointer(x), h.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
+    places = pointer(x), pointer(h), pointer(st), pointer(out), pointer(derivative)
     run("mimogc_layer", links, of, _weights(own, typed), *places)
     return out, h, st, derivative
 
@@ -112,7 +112,7 @@ def layer_grad(
     grads = _room(x, h if keeps_h else None, own, needs)
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     weights, gradients = _weights(own, typed), for_one_call(*map(pointer, grads))
-    places = pointer(x), h.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
+    places = pointer(x), pointer(h), pointer(st), pointer(derivative), pointer(g)
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads
 
@@ -124,7 +124,7 @@ def narrow_layer(x: Tensor, own: Weights, slope: float, links: Any, gelu: bool) 
     out = on_huge_pages(x.new_empty((links.num_dst, width // heads)))
     derivative = on_huge_pages(torch.empty_like(out)) if gelu else None
     of = sizes(x, heads, width // heads, features=features, slope=slope)
-    places = x.data_ptr(), st.data_ptr(), out.data_ptr(), pointer(derivative)
+    places = pointer(x), pointer(st), pointer(out), pointer(derivative)
     run("mimogc_narrow_layer", links, of, for_one_call(*map(pointer, own)), *places)
     return out, st, derivative
 
@@ -144,6 +144,6 @@ def narrow_layer_grad(
     grads = _room(x, None, own, needs, on_huge_pages)
     of = sizes(x, heads, width // heads, features=features, slope=slope)
     weights, gradients = for_one_call(*map(pointer, own)), for_one_call(*map(pointer, grads))
-    places = x.data_ptr(), st.data_ptr(), pointer(derivative), g.data_ptr()
+    places = pointer(x), pointer(st), pointer(derivative), pointer(g)
     run("mimogc_narrow_layer_grad", links, of, weights, *places, gradients)
     return grads

@@ -1,6 +1,6 @@
 """GATv2's layer on graphs whose edges have one of a few types, as a function with its gradients.
 
-Nothing of the size of the edges times channels is stored. `_typed_layers` has LMGC's layers on such graphs.
+With kernels nothing of the size of the edges times channels is stored. `_typed_layers` has LMGC's layers on them.
 """
 
 from typing import Any
@@ -51,6 +51,10 @@ def typed_attention(
         if not isinstance(value, Tensor) or value.dim() != dims:
             found = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise TypeError(f"{name}: expected {dims} dimensions, got {found}")
+    if not isinstance(slope, int | float):
+        raise TypeError(f"slope: expected a number, got {type(slope).__name__}")
+    if not att.size(0):
+        raise ValueError(f"att: expected shape [K, C] of at least one graph, got {list(att.shape)}")
     check_kinds(kinds, graph, table.size(0))
     source, target, att, table, messages, bias = matched(
         graph,
@@ -65,7 +69,7 @@ def typed_attention(
     if not (torch.compiler.is_compiling() or autocast(source.device)) and serving(*tensors) is _native:
         out: Tensor = TypedAttention.apply(graph, kinds, slope, *tensors)
         return out
-    return _by_parts(*tensors, graph, kinds, slope)
+    return _by_parts(*tensors, graph, kinds, slope).to(source.dtype)  # autocast would have others
 
 
 def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:

@@ -1,7 +1,6 @@
 // What comes between layers: activation, residual connection and the maximum over the layers, in one pass; and the
 // softmax over the edges into a node.
 #include <algorithm>
-#include <cstring>
 
 #include "call.h"
 #include "gelu.h"

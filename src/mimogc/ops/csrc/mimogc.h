@@ -52,13 +52,13 @@ typedef struct {
 // What scores of pairs are made of.
 typedef struct {
     const void* source;    // [num_src, K, C]
-    const void* target;    // [num_dst, K, C]
+    const void* target;    // [num_dst, K, C]; where the graph has parents [num_src, K, C]
     const void* att;       // [K, C]
     const void* table;     // [types, K, C], of which an edge adds the row of its type, or null
     const int64_t* kinds;  // [num_edges] the types of the edges, where there is a table
     int64_t types;
-    // What mimogc_attention alone knows: it writes the sum of α over the edges of each type into each node, which their
-    // messages, the caller's, need; mimogc_attention_grad reads the gradient to that.
+    // Not of the scores alone: mimogc_attention writes the sum of α over the edges of each type into each node, which
+    // their messages, the caller's, need; mimogc_attention_grad reads the gradient to that.
     void* received;  // [num_dst, types, K] or null
 } MimogcPairs;
 

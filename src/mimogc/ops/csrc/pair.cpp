@@ -124,7 +124,7 @@ void by_target(const Attention<T>& at, int threads, bool all, const Given<T>& gi
                 if (!all) std::fill_n(own, width, T(0));
                 std::fill_n(of_row, width, T(0));
                 const int64_t begin = graph.rowptr[i] * K;
-                const T* g = given.g + i * at.C;
+                const T* g = given.alpha ? given.g + i * at.C : nullptr;
                 if (given.alpha) at.score_grad(i, given.alpha + begin, g, given.of_scores + begin, rooms[part]);
                 for (int64_t e = graph.rowptr[i]; e < graph.rowptr[i + 1]; e++) {
                     const int64_t j = graph.sources[e];
@@ -149,7 +149,7 @@ void by_source(const Attention<T>& at, int threads, const Given<T>& given, const
     const MimogcGraph& graph = at.graph;
     for_rows<T>(graph.colptr, graph.num_src, at.work(), threads, [&](int64_t j, std::vector<T>&) {
         T* own = to.source + j * at.width;
-        if (to.source != to.target) std::fill_n(own, at.width, T(0));
+        if (to.source != to.target || j >= graph.num_dst) std::fill_n(own, at.width, T(0));
         for (int64_t q = graph.colptr[j]; q < graph.colptr[j + 1]; q++) {
             const int64_t e = graph.slot[q], i = graph.targets[q];
             at.pair_grad(e, j, i, given.of_scores + e * at.K, {own, nullptr, nullptr, nullptr});

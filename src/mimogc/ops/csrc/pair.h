@@ -42,13 +42,14 @@ struct Pairs {
 // The channels that fill no vector are the last of a block that ends at C: `fresh` are those that no block before had.
 template <class T>
 struct Tail {
-    Vec<T> fresh;  // 1 there, else 0
+    Vec<T> fresh;  // 1 there, else 0; what lies beside is chosen away, not multiplied by 0: it may be infinite
     int64_t whole, start;
 
     explicit Tail(int64_t C) : fresh{}, whole(C / Simd<T>::lanes * Simd<T>::lanes), start(C - Simd<T>::lanes) {
         for (int i = 0; i < Simd<T>::lanes; i++) fresh[i] = T(start + i >= whole);
     }
     bool any() const { return start + Simd<T>::lanes > whole; }
+    Vec<T> only(const Vec<T>& x) const { return fresh > T(0) ? x : Vec<T>{}; }
 };
 
 // out[k] = Σ_c a[k, c] LeakyReLU(z[k, c]) for KB graphs.
@@ -74,7 +75,8 @@ inline void pair_score(int64_t C, T slope, const Tail<T>& tail, const Ends<T>& e
         }
         if (tail.any()) {
             const Vec<T> z = ends.sums(k * C + tail.start);
-            acc[k] += load(a + k * C + tail.start) * tail.fresh * (z > T(0) ? z : z * slope);
+            const Vec<T> term = load(a + k * C + tail.start) * (z > T(0) ? z : z * slope);
+            acc[k] += tail.only(term);
         }
     }
     lane_sums<T, KB>(acc, out);
@@ -98,9 +100,9 @@ inline void dot_heads(int64_t C, const Tail<T>& tail, const T* g, const T* h, T*
         for (int k = 0; k < KB; k++) acc[k] += shared * load(h + k * C + c);
     }
     if (tail.any()) {
-        const Vec<T> shared = tail.fresh > T(0) ? load(g + tail.start) : Vec<T>{};
+        const Vec<T> shared = load(g + tail.start);
 #pragma GCC unroll 4
-        for (int k = 0; k < KB; k++) acc[k] += shared * load(h + k * C + tail.start);
+        for (int k = 0; k < KB; k++) acc[k] += tail.only(shared * load(h + k * C + tail.start));
     }
     lane_sums<T, KB>(acc, out);
 }
@@ -127,8 +129,8 @@ struct Grads {
     }
 };
 
-// The ends get g a[c] LeakyReLU'(z), att gets g LeakyReLU(z). Ends may be one row: each is read after the other is
-// written.
+// The ends get g a[c] LeakyReLU'(z), att gets g LeakyReLU(z). What they get may be one row: each is read after the
+// other is written.
 template <class T>
 inline void pair_score_grad(int64_t C, T slope, const Tail<T>& tail, T g, const Ends<T>& ends, const T* a,
                             const Grads<T>& to) {
@@ -146,8 +148,8 @@ inline void pair_score_grad(int64_t C, T slope, const Tail<T>& tail, T g, const 
         to.add(c, load(a + c) * step, z * step);
     }
     if (tail.any()) {
-        const Vec<T> z = ends.sums(tail.start), step = (z > T(0) ? one : less) * tail.fresh;
-        to.add(tail.start, load(a + tail.start) * step, z * step);
+        const Vec<T> z = ends.sums(tail.start), step = z > T(0) ? one : less;
+        to.add(tail.start, tail.only(load(a + tail.start) * step), tail.only(z * step));
     }
 }
 

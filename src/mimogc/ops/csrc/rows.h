@@ -184,7 +184,7 @@ inline void sum_to_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const 
 // out = Σ_e Σ_k a[e, k] h[e, k, :].
 template <class T>
 inline void sum_heads(Neighbours nb, int64_t K, int64_t C, const T* a, const T* h, T* out) {
-    if (C < Simd<T>::lanes) {
+    if (C < Simd<T>::lanes || K == 0) {
         for (int64_t c = 0; c < C; c++) out[c] = 0;
         for (int64_t e = 0; e < nb.count; e++) {
             const T* he = h + nb.index[e] * K * C;
@@ -244,13 +244,12 @@ inline void dot_shared(Neighbours nb, int64_t C, const T* x, int64_t stride, con
             }
         }
         if (overlap) {
-            const Vec<T> v0 = fresh ? load(x0 + C - lanes) : Vec<T>{};
-            const Vec<T> v1 = fresh ? load(x1 + C - lanes) : Vec<T>{};
+            const Vec<T> v0 = load(x0 + C - lanes), v1 = load(x1 + C - lanes);
 #pragma GCC unroll 4
-            for (int k = 0; k < KB; k++) {
+            for (int k = 0; k < KB; k++) {  // the others are chosen away, not multiplied by 0: they may be infinite
                 const Vec<T> w = load(h + k * h_stride + C - lanes);
-                p0[k] += v0 * w;
-                p1[k] += v1 * w;
+                p0[k] += fresh ? v0 * w : Vec<T>{};
+                p1[k] += fresh ? v1 * w : Vec<T>{};
             }
         }
         lane_sums<T, KB>(p0, d + e * K);

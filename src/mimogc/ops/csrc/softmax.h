@@ -1,6 +1,7 @@
 // The softmax over the edges into one node, K graphs side by side, and its gradient.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "gelu.h"
