@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 from benchmarks.starts import STUDY as STARTS
 
-from mimogc.runs.selection import metric_of
+from mimogc.runs.selection import metric_of, place
 from mimogc.runs.store import Store, StoreError
 from mimogc.studies.heterophilic import STUDY
 
@@ -33,7 +33,8 @@ def scores_of(store: Store, row: str) -> Scores:
     study = STUDIES[name or STUDY.name]
     found: Scores = {}
     for record in study.select(store.records(study.name)):
-        if (record.run.method, record.run.variant) == (method, variant):
+        usual = not study.unusual(record.run.hparams)  # with --gain 0 a row is another one
+        if usual and (record.run.method, record.run.variant) == (method, variant):
             test = metric_of(record)
             for side, metric in (("test", test), ("validation", test.replace("test_", "val_"))):
                 splits = found.setdefault((record.run.dataset, side), {})
@@ -51,7 +52,7 @@ def main() -> None:
     except StoreError as error:
         sys.exit(f"error: {error}")
     shown = False
-    for dataset, side in sorted(one, key=lambda key: STUDY.datasets.index(key[0])):
+    for dataset, side in sorted(one, key=lambda key: place(STUDY.datasets, key[0])):
         ours, theirs = one[dataset, side], other.get((dataset, side), {})
         common = sorted(ours.keys() & theirs.keys())
         gaps = [statistics.fmean(ours[split]) - statistics.fmean(theirs[split]) for split in common]

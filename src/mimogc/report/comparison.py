@@ -97,12 +97,12 @@ def findings(records: Sequence[Record]) -> list[str]:
             f"The paper has LMGC first everywhere; we do not find that against {_named(inverted)}, where the order is "
             "clearly the other way round here."
         )
-    return words + _averaged(records)
+    return words + [said for method in ("lmgc", "eq12") for said in _averaged(records, method)]
 
 
-def _averaged(records: Sequence[Record]) -> list[str]:
+def _averaged(records: Sequence[Record], method: str) -> list[str]:
     """What the mean over the graphs gives in place of the sum, and which of the two is nearer to the paper."""
-    ours = [cell for cell in STUDY.aggregate(records) if cell.method == "lmgc" and not cell.options]
+    ours = [cell for cell in STUDY.aggregate(records) if cell.method == method and not cell.options]
     cells = {(cell.dataset, cell.variant): cell for cell in ours}
     shown, nearer = [], 0
     for dataset in dict.fromkeys(dataset for dataset, variant in cells if variant == AVERAGED):
@@ -115,8 +115,8 @@ def _averaged(records: Sequence[Record]) -> list[str]:
     if not shown:
         return []
     return [
-        "With the mean over the graphs, as the released code has it, in place of the sum that the paper writes, LMGC "
-        f"reaches: {', '.join(shown)}. The mean is nearer to the paper on {nearer} of {len(shown)}."
+        "With the mean over the graphs, as the released code has it, in place of the sum that the paper writes, "
+        f"{label(method)} reaches: {', '.join(shown)}. The mean is nearer to the paper on {nearer} of {len(shown)}."
     ]
 
 
