@@ -76,8 +76,12 @@ PAGES = {
         (
             f"{_NODES} --datasets {_SMALL}",
             f"{_NODES} --datasets {_SMALL} --gain 0",
-            f"{_NODES} --datasets film,chameleon,squirrel,minesweeper --paper-hparams --seeds 1",
+            f"{_NODES} --datasets {_SMALL} --methods eq12 --variants residual,averaged --paper-hparams",
+            f"{_NODES} --datasets film,chameleon,squirrel --methods gatv2,fagcn,acm,gin,eq12 --paper-hparams --seeds 1",
             f"{_NODES} --datasets film,chameleon,squirrel --methods lmgc --paper-hparams",
+            f"{_NODES} --datasets film,chameleon,squirrel --methods eq12 --variants averaged --paper-hparams --seeds 1",
+            f"{_NODES} --datasets chameleon --paper-hparams --seeds 1 --gain 0",
+            f"{_NODES} --datasets minesweeper --methods lmgc --paper-hparams --seeds 1",
         ),
     ),
 }
@@ -117,7 +121,11 @@ def equal(records: Sequence[Record]) -> str:
         if options == FROM_ZERO or (record.run.method == "lmgc" and not options):
             values = tuple(pair for pair in record.run.hparams if pair not in FROM_ZERO)
             alike.append(replace(record, run=replace(record.run, hparams=values)))
-    cells = {(cell.method, cell.dataset): cell for cell in study.aggregate(alike) if cell.variant == "residual"}
+    cells = {
+        (cell.method, cell.dataset): cell
+        for cell in study.aggregate(alike)
+        if cell.variant == "residual" and not cell.lacks
+    }
     gaps = {(gap.against, gap.dataset): gap for gap in study.differences(alike)}
     datasets = [name for name in study.datasets if any(name == dataset for _, dataset in cells)]
     lines = [["learnt from 0", *map(label, datasets)], ["---"] * (1 + len(datasets))]
