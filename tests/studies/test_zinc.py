@@ -265,6 +265,19 @@ class TestTraining:
         assert [len(y) for y in seen] == [32, 32, 6]
         assert torch.equal(torch.cat(seen), task.molecules.y[order])
 
+    def test_a_long_epoch_is_told_on_the_way(
+        self, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[tuple[float, int]] = []
+        monkeypatch.setattr(graph_training, "PROGRESS_SECONDS", 0.0)
+
+        def tell(epochs: float, history: History) -> None:
+            told.append((epochs, len(history.vals)))
+
+        train(small_model(), zinc_process.small_task(96), 0.01, 2, 0, tmp_path / "last.pt", tell)
+        assert [round(3 * epochs) for epochs, _ in told] == [1, 2, 3, 4, 5, 6]
+        assert [epochs for _, epochs in told] == [0, 0, 1, 1, 1, 2]
+
     def test_the_test_error_is_of_the_best_epoch_and_of_all_molecules(
         self, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -273,7 +286,8 @@ class TestTraining:
         states: list[dict[str, torch.Tensor]] = []
         model = small_model()
 
-        def keep(epoch: int, history: History) -> None:
+        def keep(epoch: float, history: History) -> None:
+            assert epoch == len(history.vals)
             states.append({name: value.clone() for name, value in model.state_dict().items()})
 
         trained = train(model, task, 0.003, 4, 0, tmp_path / "last.pt", keep)

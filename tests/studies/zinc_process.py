@@ -29,7 +29,7 @@ def resumable(folder: Path, die_after: int | None = None) -> tuple[TrainedRegres
     torch.manual_seed(0)
     model = GraphRegressor(12, "lmgc", 2, encoding="lappe", residual=True, batch_norm=True)
 
-    def progress(epoch: int, history: History) -> None:
+    def progress(epoch: float, history: History) -> None:
         if die_after is not None and epoch == die_after + 1:  # the checkpoint follows the word about an epoch
             os._exit(9)
 

@@ -154,9 +154,9 @@ def train_run(run: Run, model: "GraphRegressor", task: "MoleculeTask", context: 
     values = dict(run.hparams)
     epochs = int(values["epochs"])
 
-    def tell(epoch: int, history: "History") -> None:
-        now = {"val": history.vals[-1], "best": history.best_val, "train": history.losses[-1]}
-        context.progress(epoch / epochs, now)
+    def tell(done: float, history: "History") -> None:
+        now = {"val": history.vals[-1], "best": history.best_val, "train": history.losses[-1]} if history.vals else {}
+        context.progress(done / epochs, now)
 
     trained = train(model, task, float(values["lr"]), epochs, run.seed, context.folder / "last.pt", tell)
     history = trained.history

@@ -25,6 +25,7 @@ BATCH_SIZE = 32  # over all processes
 CLIP = 1.0  # largest norm of the gradient
 EVALUATED_TOGETHER = 128  # molecules: enough to hide overhead, few enough for the processor's cache
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints, at the end of an epoch
+PROGRESS_SECONDS = 2.0  # between two words within an epoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +138,12 @@ def train(
     epochs: int,
     seed: int,
     checkpoint: Path,
-    progress: Callable[[int, History], None] = lambda epoch, history: None,
+    progress: Callable[[float, History], None] = lambda epochs, history: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> TrainedRegressor:
-    """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
+    """Train to the end, or on from `checkpoint`; `progress` gets the epochs done and what happened so far.
+
+    It is told at the end of every epoch, and of one that takes longer every few seconds.
 
     Under torchrun every process calls this with the same arguments. Each takes its share of every batch, and the
     gradients are those of the whole batch (with batch norm up to its statistics, which are of the share).
@@ -158,13 +161,20 @@ def train(
     elif state is not None:
         done, history = restore(state, **parts), History(**state["history"])
     val = evaluation_batches(task, task.val, model.add_self_loops)
-    start = saved = time.perf_counter()
+    start = saved = told = time.perf_counter()
     before = history.seconds
+
+    def within(share: float) -> None:
+        nonlocal told
+        if share < 1 and time.perf_counter() - told >= PROGRESS_SECONDS:
+            progress(done + share, history)
+            told = time.perf_counter()
+
     while done < epochs and not history.diverged:
         began = time.perf_counter()
         optimiser.lr = cosine(lr, done, epochs)
         order = task.train[torch.randperm(task.train.size(0), generator=shuffle).to(place)]
-        history.losses.append(train_epoch(replica, optimiser, task, order, model.add_self_loops))
+        history.losses.append(train_epoch(replica, optimiser, task, order, model.add_self_loops, within))
         history.times.append(time.perf_counter() - began)
         history.vals.append(evaluate(model, val, task.val.size(0)))
         done += 1
@@ -173,6 +183,7 @@ def train(
             history.best = {name: value.clone() for name, value in model.state_dict().items()}
         history.seconds = before + time.perf_counter() - start
         progress(done, history)
+        told = time.perf_counter()
         if ranks.rank() == 0 and time.perf_counter() - saved >= checkpoint_seconds and done < epochs:
             save_checkpoint(checkpoint, {**capture(done, **parts), "history": asdict(history)})
             saved = time.perf_counter()
@@ -189,9 +200,17 @@ def cosine(lr: float, epoch: int, epochs: int) -> float:
 
 
 def train_epoch(
-    model: torch.nn.Module, optimiser: FlatAdamW, task: MoleculeTask, order: Tensor, self_loops: bool
+    model: torch.nn.Module,
+    optimiser: FlatAdamW,
+    task: MoleculeTask,
+    order: Tensor,
+    self_loops: bool,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> float:
-    """Train on the molecules in this order; gives the mean absolute error of the batches as they came."""
+    """Train on the molecules in this order; gives the mean absolute error of the batches as they came.
+
+    `progress` gets the share of the epoch that is done after every batch.
+    """
     model.train()
     errors, sizes = [], []  # looked at in the end: nothing waits for them on the way
     for batch, share, size in shares(task, order, self_loops):
@@ -203,6 +222,7 @@ def train_epoch(
         optimiser.step()
         errors.append(error)
         sizes.append(size * share / ranks.size())
+        progress(min(1.0, len(sizes) * BATCH_SIZE / order.size(0)))
     weights = torch.tensor(sizes, dtype=torch.float64, device=order.device)
     losses = torch.stack([error.abs().mean() for error in errors])
     return _summed(losses.double() @ weights) / order.size(0)
