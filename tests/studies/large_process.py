@@ -17,6 +17,7 @@ from mimogc.data import ogb
 from mimogc.runs.study import Options, complete
 from mimogc.studies import large
 from mimogc.training import large as training
+from mimogc.training.nodes import History
 
 NODES, EDGES, FEATURES, CLASSES = 120, 500, 6, 3
 
@@ -44,7 +45,7 @@ def write_arxiv(root: Path) -> ogb.Source:
 
 def trained(
     folder: Path, method: str = "lmgc", tell: Callable[[int], None] = lambda epoch: None, **options: bool
-) -> tuple[training.History, list[torch.Tensor]]:
+) -> tuple[History, list[torch.Tensor]]:
     """Six epochs with dropout and batch norm, a checkpoint after each: what happened, and the weights."""
     given = Options(datasets=("ogbn-arxiv",), methods=(method,), seeds=1, extras=(("epochs", 6), *options.items()))
     (run,) = large.STUDY.runs(complete(large.STUDY, given))

@@ -1,7 +1,9 @@
 """The heterophilic study follows its protocol: grid, selection on validation, repeats, early stopping, metrics."""
 
 import dataclasses
+import functools
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from mimogc.runs.run import Outcome, Record, Run, hparams
 from mimogc.runs.store import Store
 from mimogc.runs.study import Context, Options, complete
 from mimogc.studies import heterophilic
-from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build
+from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build, train_run
+from mimogc.training import large as long_training
 from mimogc.training import nodes as node_training
 from mimogc.training.nodes import NodeTask, roc_auc, scorer, train
 
@@ -155,8 +158,8 @@ class TestTraining:
         torch.manual_seed(3)
         trained = train(NodeClassifier(6, 8, 3, "lmgc", dropout=dropout).double(), task, 1, lr, epochs)
         assert trained.losses == pytest.approx(losses, rel=1e-6)
-        assert (trained.val, trained.best_epoch, trained.test) == pytest.approx(best)
-        assert trained.epochs == epochs
+        assert (trained.best[1], trained.best_epoch, trained.best[2]) == pytest.approx(best)
+        assert len(trained.losses) == len(trained.times) == epochs
 
     def test_learning_rate_falls_on_a_plateau_to_the_floor(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rates: list[float] = []
@@ -182,7 +185,7 @@ class TestTraining:
         monkeypatch.setattr(node_training, "PATIENCE", 15)
         torch.manual_seed(0)
         trained = train(NodeClassifier(6, 8, 3, "mlp"), small_task(), 0, 0.01, 1000)
-        assert trained.epochs == trained.best_epoch + 15 < 1000
+        assert len(trained.losses) == trained.best_epoch + 15 < 1000
         assert trained.best_epoch == 1 + trained.vals.index(max(trained.vals)), "not the first best epoch"
 
     def test_divergence_is_a_result(self) -> None:
@@ -191,8 +194,7 @@ class TestTraining:
         with torch.no_grad():
             model.decoder.weight.fill_(math.inf)
         trained = train(model, task, 0, 0.01, 50)
-        assert trained.diverged
-        assert trained.epochs == 1
+        assert (len(trained.losses), trained.diverged) == (1, True)
 
     def test_bags_of_words_stay_sparse(self, datasets: Path) -> None:
         assert isinstance(heterophilic.task("texas", False).x, SparseFeatures)
@@ -330,16 +332,50 @@ class TestOnTexas:
         assert {dict(run.hparams)["lr"] for run in found} == {0.01}
         for run in (found[0], found[-1]):
             model, task = build(run)
-            assert (len(model.layers), model.encoder.weight.size(1)) == (8, 64)
-            assert [type(norm) for norm in model.norms] == [torch.nn.BatchNorm1d] * 8
+            assert (len(model.layers), model.encoder.weight.size(1)) == (12, 64)
+            assert [type(norm) for norm in model.norms] == [torch.nn.BatchNorm1d] * 12
             # In training every layer's sum is normalised by its own statistics, and the running ones are kept.
             model.train()(task.x, task.graph)
-            assert float(model.norms[7].running_var.sub(1).abs().max()) > 0
+            assert float(model.norms[11].running_var.sub(1).abs().max()) > 0
         given = runs(**options, seeds=1, extras=(("layers", 4), ("channels", 16)))
         model, _ = build(given[0])
         assert (len(model.layers), model.encoder.weight.size(1)) == (4, 16)
-        same = runs(**options, seeds=1, extras=(("layers", 8), ("channels", 64)))
+        same = runs(**options, seeds=1, extras=(("layers", 12), ("channels", 64)))
         assert [run.id for run in same] == [run.id for run in found]
+
+    def test_deep_models_map_what_a_layer_is_added_to(self, datasets: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
+        (run, *_) = runs(**options, seeds=1, extras=(("layers", 1), ("channels", 8)))
+        model, task = build(run)
+        model.eval()
+        h = torch.relu(model.encoder(task.x))
+        skip = model.skips[0]
+        added = h @ skip.weight.t() + skip.bias + model.layers[0](h, task.graph)
+        wanted = model.decoder(torch.relu(model.norms[0](added)))
+        torch.testing.assert_close(model(task.x, task.graph), wanted)
+
+    def test_deep_models_train_on_from_a_checkpoint(
+        self, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
+        extras = (("layers", 2), ("channels", 8), ("epochs", 30))
+        (run, *_) = runs(**options, seeds=1, extras=extras)
+        whole = train_run(run, *build(run), Context(lambda fraction, metrics: None, tmp_path / "whole"))
+
+        def stop(fraction: float, metrics: Mapping[str, float]) -> None:
+            if fraction > 0.6:
+                raise KeyboardInterrupt
+
+        often = functools.partial(long_training.train, checkpoint_seconds=0.0)
+        monkeypatch.setattr(long_training, "train", often)
+        with pytest.raises(KeyboardInterrupt):
+            train_run(run, *build(run), Context(stop, tmp_path / "again"))
+        seen: list[float] = []
+        context = Context(lambda fraction, metrics: seen.append(fraction), tmp_path / "again")
+        again = train_run(run, *build(run), context)
+        assert seen == [2 / 3, 1]
+        assert again.curves == whole.curves
+        assert whole.metrics["epochs"] == 30
 
     def test_norms_are_not_evaluated_for_training(self, datasets: Path) -> None:
         """With batch norm a pass in evaluation mode cannot stand for one in training mode, even without dropout."""
@@ -355,7 +391,7 @@ class TestOnTexas:
     def test_a_given_option_counts_in_the_deep_variant_too(self, datasets: Path) -> None:
         options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
         found = [dict(runs(**options, extras=extras)[0].hparams) for extras in ((), (("layers", 2),))]
-        assert [values["layers"] for values in found] == [8, 2]
+        assert [values["layers"] for values in found] == [12, 2]
         assert [values["channels"] for values in found] == [64, 64]
 
     def test_how_models_start_is_part_of_the_run(self, datasets: Path) -> None:

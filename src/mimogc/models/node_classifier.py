@@ -31,6 +31,8 @@ class NodeClassifier(torch.nn.Module):
             other methods: where neighbours mislead, a model that starts without them learns how much it needs.
         batch_norm: normalise the sum of input and output of every layer before its activation (beyond the paper);
             on a graph in parts with the mean and the variance of all of them.
+        linear_skip: add the output of a layer to a learnt affine map of its input in place of the input itself (beyond
+            the paper): a node can be told from its neighbours at any depth.
         recompute: compute the inside of every layer again in the backward pass, and keep nothing of it meanwhile.
     """
 
@@ -48,6 +50,7 @@ class NodeClassifier(torch.nn.Module):
         gain: float | str | None = "auto",
         batch_norm: bool = False,
         recompute: bool = False,
+        linear_skip: bool = False,
     ) -> None:
         super().__init__()
         record = record_of(method)
@@ -63,6 +66,9 @@ class NodeClassifier(torch.nn.Module):
         self.norms = torch.nn.ModuleList(
             torch.nn.BatchNorm1d(channels) if batch_norm else torch.nn.Identity() for _ in range(layers)
         )
+        self.skips = torch.nn.ModuleList(
+            torch.nn.Linear(channels, channels) if linear_skip else torch.nn.Identity() for _ in range(layers)
+        )
         self.decoder = torch.nn.Linear(channels, classes)
 
     def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
@@ -73,7 +79,8 @@ class NodeClassifier(torch.nn.Module):
                 branch = checkpoint(layer, h, graph, use_reentrant=False)
             else:
                 branch = layer(h, graph)
-            added = h + branch if self.gains is None else torch.addcmul(h, branch, self.gains[number])
+            kept = self.skips[number](h)
+            added = kept + branch if self.gains is None else torch.addcmul(kept, branch, self.gains[number])
             h = self._activated(normalised(added, self.norms[number], graph))
         out: Tensor = self.decoder(h)
         return out

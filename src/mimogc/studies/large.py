@@ -15,8 +15,7 @@ from mimogc.studies.own_methods import MethodStudy
 
 if TYPE_CHECKING:  # what needs torch is imported by the functions that train
     from mimogc.models import NodeClassifier
-    from mimogc.training.large import History
-    from mimogc.training.nodes import NodeTask
+    from mimogc.training.nodes import History, NodeTask
 
 DATASETS = ("ogbn-arxiv", "ogbn-products")
 CURVE_POINTS = 100

@@ -1,9 +1,8 @@
-"""Training of a node classifier on one large graph, whole: Adam for a given number of epochs, with checkpoints."""
+"""Training of a node classifier that takes long: Adam at one learning rate for all the epochs, with checkpoints."""
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -11,24 +10,9 @@ from torch.nn import functional as F
 
 from mimogc.models import NodeClassifier
 from mimogc.runs.checkpoint import capture, load_checkpoint, restore, save_checkpoint
-from mimogc.training.nodes import NodeTask, scorer
+from mimogc.training.nodes import History, NodeTask, scorer
 
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints, at the end of an epoch
-
-
-@dataclass
-class History:
-    """What happened so far; the scores, in percent, are those of the first epoch with the best on validation."""
-
-    losses: list[float] = field(default_factory=list)
-    vals: list[float] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)  # seconds of every epoch, with its evaluation
-    best: list[float] = field(default_factory=lambda: [0.0, -math.inf, 0.0])  # train, validation, test
-    best_epoch: int = 0  # counted from 1
-
-    @property
-    def diverged(self) -> bool:
-        return bool(self.losses) and not math.isfinite(self.losses[-1])
 
 
 def train(
@@ -61,9 +45,7 @@ def train(
         with torch.no_grad():
             found = scores(model.eval()(task.x, task.graph))
         done += 1
-        history.vals.append(found[1])
-        if found[1] > history.best[1]:
-            history.best, history.best_epoch = found, done
+        history.add(found)
         history.times.append(time.perf_counter() - began)
         progress(done, history)
         if time.perf_counter() - saved >= checkpoint_seconds and done < epochs:

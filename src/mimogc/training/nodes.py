@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -37,19 +37,25 @@ class NodeTask:
         return NodeTask(data, x, data.graph(undirected))
 
 
-@dataclass(frozen=True)
-class TrainedClassifier:
-    """What training gave, at the first epoch with the best validation score."""
+@dataclass
+class History:
+    """What happened so far; the scores, in percent, are those of the first epoch with the best on validation."""
 
-    train: float  # scores in percent
-    val: float
-    test: float
-    best_epoch: int  # counted from 1
-    epochs: int  # that were trained
-    diverged: bool
-    seconds: float
-    losses: list[float]  # training loss of every epoch
-    vals: list[float]  # validation score of every epoch
+    losses: list[float] = field(default_factory=list)  # training loss of every epoch
+    vals: list[float] = field(default_factory=list)  # validation score after each
+    times: list[float] = field(default_factory=list)  # seconds of every epoch, with its evaluation
+    best: list[float] = field(default_factory=lambda: [0.0, -math.inf, 0.0])  # train, validation, test
+    best_epoch: int = 0  # counted from 1
+
+    def add(self, scores: list[float]) -> None:
+        """The scores after one more epoch."""
+        self.vals.append(scores[1])
+        if scores[1] > self.best[1]:
+            self.best, self.best_epoch = scores, len(self.vals)
+
+    @property
+    def diverged(self) -> bool:
+        return bool(self.losses) and not math.isfinite(self.losses[-1])
 
 
 def train(
@@ -58,10 +64,9 @@ def train(
     split: int,
     lr: float,
     epochs: int,
-    progress: Callable[[int, float], None] = lambda epoch, best: None,
-) -> TrainedClassifier:
-    """Train on one split; `progress` gets the epoch and the best validation score so far."""
-    start = time.perf_counter()
+    progress: Callable[[int, History], None] = lambda epoch, history: None,
+) -> History:
+    """Train on one split; `progress` gets every epoch and what happened so far."""
     rows = task.data.train_mask[:, split].nonzero().flatten()
     labels = task.data.y[rows]
     scores = scorer(task.data, split)
@@ -71,9 +76,8 @@ def train(
     )
     # Without dropout and batch norm an evaluation is also the next epoch's forward pass.
     reused = model.dropout == 0 and not model.batch_norm
-    best, best_epoch, epoch = [0.0, -math.inf, 0.0], 0, 0
-    losses: list[float] = []
-    vals: list[float] = []
+    history = History()
+    ended = time.perf_counter()
     logits = model.train()(task.x, task.graph)
     for epoch in range(1, epochs + 1):
         if epoch > 1 and not reused:
@@ -84,18 +88,15 @@ def train(
         optimiser.step()
         with torch.set_grad_enabled(reused):
             logits = model.eval()(task.x, task.graph)
-        losses.append(loss.item())
-        schedule.step(losses[-1])
-        found = scores(logits.detach())
-        vals.append(found[1])
-        if found[1] > best[1]:
-            best, best_epoch = found, epoch
-        progress(epoch, best[1])
-        if epoch - best_epoch >= PATIENCE or not math.isfinite(losses[-1]):
+        history.losses.append(loss.item())
+        schedule.step(history.losses[-1])
+        history.add(scores(logits.detach()))
+        began, ended = ended, time.perf_counter()
+        history.times.append(ended - began)
+        progress(epoch, history)
+        if epoch - history.best_epoch >= PATIENCE or history.diverged:
             break
-    seconds = time.perf_counter() - start
-    diverged = not math.isfinite(losses[-1])
-    return TrainedClassifier(best[0], best[1], best[2], best_epoch, epoch, diverged, seconds, losses, vals)
+    return history
 
 
 def scorer(data: NodeDataset, split: int) -> Scores:
