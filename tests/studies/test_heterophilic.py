@@ -333,6 +333,7 @@ class TestOnTexas:
         for run in (found[0], found[-1]):
             model, task = build(run)
             assert (len(model.layers), model.encoder.weight.size(1)) == (12, 64)
+            assert dict(run.hparams)["heads"] == 2
             assert [type(norm) for norm in model.norms] == [torch.nn.BatchNorm1d] * 12
             # In training every layer's sum is normalised by its own statistics, and the running ones are kept.
             model.train()(task.x, task.graph)
@@ -340,7 +341,7 @@ class TestOnTexas:
         given = runs(**options, seeds=1, extras=(("layers", 4), ("channels", 16)))
         model, _ = build(given[0])
         assert (len(model.layers), model.encoder.weight.size(1)) == (4, 16)
-        same = runs(**options, seeds=1, extras=(("layers", 12), ("channels", 64)))
+        same = runs(**options, seeds=1, extras=(("layers", 12), ("channels", 64), ("heads", 2)))
         assert [run.id for run in same] == [run.id for run in found]
 
     def test_deep_models_map_what_a_layer_is_added_to(self, datasets: Path) -> None:
