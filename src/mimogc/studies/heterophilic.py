@@ -87,9 +87,9 @@ class Heterophilic(MethodStudy):
 
     A second variant, `averaged`, is run only when asked for: methods with any number of graphs take the mean over
     them, as the released code has it, in place of the paper's sum. A third, `deep`, is beyond the paper: 12 layers of
-    64 channels and two heads unless `--layers`, `--channels` and `--heads` say otherwise, with batch norm and learnt maps
-    in place of identities as residual connections, whatever the number of parameters, trained at one learning rate for
-    all the epochs.
+    64 channels and two heads unless `--layers`, `--channels` and `--heads` say otherwise, with batch norm and learnt
+    maps in place of identities as residual connections, whatever the number of parameters, trained at one learning
+    rate for all the epochs.
     """
 
     name = "heterophilic"
