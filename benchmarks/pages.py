@@ -69,7 +69,15 @@ PAGES = {
             f"{_STUDY} --methods lmgc --variants structure --seeds 1 {_SHORT}",
         ),
     ),
-    "zinc": Page("runs.sql", "zinc12k", True, (f"{_STUDY} --variants basic --seeds 1 {_SHORT}",)),
+    "zinc": Page(
+        "runs.sql",
+        "zinc12k",
+        True,
+        (
+            f"{_STUDY} --variants basic --seeds 1 {_SHORT}",
+            "mimogc reproduce zinc --paper-hparams --methods lmgc,gin --seeds 1 --epochs 50",
+        ),
+    ),
     "heterophilic": Page(
         "heterophilic.sql",
         "heterophilic",
@@ -84,7 +92,7 @@ PAGES = {
             f"{_NODES} --datasets chameleon,squirrel --methods eq12 --variants averaged --paper-hparams --seeds 1",
             f"{_NODES} --datasets film --methods eq12 --variants averaged --paper-hparams --seeds 3",
             f"{_NODES} --datasets chameleon --methods gatv2,fagcn,acm,gin --paper-hparams --seeds 1 --gain 0",
-            f"{_NODES} --datasets minesweeper --methods lmgc --paper-hparams --seeds 1",
+            f"{_NODES} --datasets minesweeper --methods gcn,gatv2,fagcn,acm,gin,lmgc,mlp --paper-hparams --seeds 1",
         ),
     ),
 }
