@@ -47,8 +47,8 @@ kernels: setup browser
 	$(PYTEST)
 
 # Everything that computes with the operators, in plain torch. Storage, scheduling, data and pages do not.
-COMPUTING := tests/test_graph.py tests/test_testing.py tests/test_docs.py tests/ops tests/nn tests/spectral tests/theory \
-  tests/studies/test_universality.py tests/studies/test_heterophilic.py tests/studies/test_zinc.py
+COMPUTING := tests/test_graph.py tests/test_testing.py tests/ops tests/nn tests/spectral tests/theory \
+  tests/studies/test_universality.py tests/studies/test_heterophilic.py
 
 reference: setup
 	MIMOGC_BACKEND=reference $(PYTEST) -m "not kernels" $(COMPUTING)

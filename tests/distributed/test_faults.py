@@ -29,9 +29,8 @@ def losses(text: str) -> dict[int, float]:
     return {int(epoch): float(loss) for epoch, loss in re.findall(r"epoch (\d+): loss (\S+)", text)}
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_after_a_kill_the_same_command_resumes(tmp_path: Path, ranks: int) -> None:
-    epochs = "100"
+def test_after_a_kill_the_same_command_resumes(tmp_path: Path) -> None:
+    ranks, epochs = 2, "40"
     undisturbed = [*torchrun(ranks), str(EXAMPLE), "--folder", str(tmp_path / "whole"), "--epochs", epochs]
     whole = subprocess.run(undisturbed, capture_output=True, text=True, timeout=600)
     assert whole.returncode == 0, whole.stderr
