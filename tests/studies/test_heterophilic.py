@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from mimogc.data import DataError, NodeDataset
 from mimogc.methods import trained
-from mimogc.models import NodeClassifier, SparseFeatures
+from mimogc.models import NodeClassifier, SparseFeatures, num_parameters
 from mimogc.runs import driver
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import Outcome, Record, Run, hparams
@@ -394,6 +394,12 @@ class TestOnTexas:
         found = [dict(runs(**options, extras=extras)[0].hparams) for extras in ((), (("layers", 2),))]
         assert [values["layers"] for values in found] == [12, 2]
         assert [values["channels"] for values in found] == [64, 64]
+
+    def test_a_budget_decides_the_width_of_the_deep_variant(self, datasets: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
+        for extras in ((("budget", 40_000),), (("budget", 40_000), ("channels", 0))):
+            model, _ = build(runs(**options, extras=extras)[0])
+            assert 35_000 < num_parameters(model) <= 40_000
 
     def test_how_models_start_is_part_of_the_run(self, datasets: Path) -> None:
         for method, start in (("lmgc", QUIET_START), ("eq12", None), ("gatv2", None), ("acm", None)):

@@ -48,7 +48,9 @@ def train(
         history.add(found)
         history.times.append(time.perf_counter() - began)
         progress(done, history)
-        if time.perf_counter() - saved >= checkpoint_seconds and done < epochs:
+        if (
+            time.perf_counter() - saved >= checkpoint_seconds or done == epochs
+        ):  # runs are stored with those beside them
             kept = capture(done, model=model, optimiser=optimiser)
             save_checkpoint(checkpoint, {**kept, "history": asdict(history)})
             saved = time.perf_counter()
