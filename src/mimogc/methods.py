@@ -197,6 +197,7 @@ _BUILT_IN = (
     Method("gin", "GIN", _gin, frozenset(), "not linear", "paper", linear=False, batched=f"{_FORMS}.fixed:GIN", cost=4),
     Method("lmgc", "LMGC", _conv("lmgc"), _HEADS, "LMGC", "paper", calibrated=True, stacks=True, cost=2),
     Method("eq12", "LMGC (eq. 12)", _conv("eq12"), _HEADS, "LMGC", stacks=True, cost=2, **_EQUATION),
+    Method("lmgc-sym", "LMGC × A_sym", _conv("lmgc-sym"), _HEADS, calibrated=True),
     Method("chebyshev", "Chebyshev, degree 2", _chebyshev, family="one eigenbasis"),
     Method("gated", "GatedGCN", _conv("gated"), _CONV, "graphs of their own"),
     Method("sheaf", "Sheaf, s = 2", _conv("sheaf"), _CONV, "graphs of their own"),
@@ -207,7 +208,7 @@ _BUILT_IN = (
 #: Name → record. The order is that of tables and lists; it may be added to.
 METHODS: dict[str, Method] = {record.name: record for record in _BUILT_IN}
 #: the names that ``LMGConv(coefficients=...)`` takes
-COEFFICIENTS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf", "free")
+COEFFICIENTS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf", "free", "lmgc-sym")
 
 
 def method(choice: str | Method) -> Method:

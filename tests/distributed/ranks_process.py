@@ -22,7 +22,7 @@ from mimogc.nn.coefficients import GATv2
 NODES = 60
 # By the number of ranks: uneven; the last nodes have no edges into them; of four ranks, one has no nodes.
 BOUNDS = {1: [0, 60], 2: [0, 45, 60], 3: [0, 5, 45, 60], 4: [0, 5, 45, 45, 60]}
-PRESETS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf")
+PRESETS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf", "lmgc-sym")
 Layer = Callable[[], torch.nn.Module]
 
 

@@ -10,7 +10,7 @@ import pytest
 from launching import torchrun
 
 PROCESS = Path(__file__).with_name("ranks_process.py")
-PRESETS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf")
+PRESETS = ("lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf", "lmgc-sym")
 CASES = [*PRESETS, *(f"{name} fetching h" for name in PRESETS)]
 CASES += ["lmgc with edge features", "gatv2 with edge features", "gcn with weights", "acm with weights"]
 CASES += ["without loops", "mean and residual", "concat", "pair", "gatv2 of two maps", "gin", "gated acm", "chebyshev"]

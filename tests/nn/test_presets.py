@@ -152,25 +152,50 @@ def test_sheaf_is_its_dense_transport(graph, dtype, stalk):
     torch.testing.assert_close(layer(x, edge_index), expected.flatten(1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["eq12", "lmgc"])
+@pytest.mark.parametrize("name", ["eq12", "lmgc", "lmgc-sym"])
 def test_equation_12_and_the_gate(graph, dtype, name):
     nodes, edge_index = graph
     x = _x(nodes, 5, dtype)
     layer = LMGConv(5, 6, heads=3, coefficients=name, add_self_loops=False, bias=False).to(dtype)
     weights = layer.lin.weight.view(3, 6, 5)
     offset = 0
-    if name == "lmgc":
+    if name != "eq12":
         offset = layer.coefficients.offset
         torch.testing.assert_close(torch.tanh(offset), torch.tensor([0.25, -0.25, 0.75], dtype=dtype))
         torch.nn.init.normal_(offset)
     # v_k as the paper has it: 2·K·c long, the part of node i before that of node j
     v = torch.cat([layer.coefficients.att[:3], layer.coefficients.att[3:]], dim=1)
     expected = torch.zeros(nodes, 6, dtype=dtype)
+    degree = torch.bincount(edge_index[1], minlength=nodes).to(dtype)
     for j, i in edge_index.t().tolist():
         both = torch.cat([weight @ x[i] for weight in weights] + [weight @ x[j] for weight in weights])
         alpha = torch.tanh(offset + v @ torch.nn.functional.leaky_relu(both, 0.2))
+        if name == "lmgc-sym":  # as in gcn_norm, nodes without edges into them pass nothing on
+            alpha = alpha / (degree[i] * degree[j]).sqrt() if degree[j] else torch.zeros_like(alpha)
         expected[i] += sum(alpha[k] * weights[k] @ x[j] for k in range(3))
     torch.testing.assert_close(layer(x, edge_index), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gates_that_are_one_on_a_sym_are_gcn(dtype):
+    nodes, edge_index = GRAPHS["random"]
+    x, weight = _x(nodes, 5, dtype), torch.rand(edge_index.size(1), dtype=dtype)
+    layer = LMGConv(5, 6, heads=1, coefficients="lmgc-sym").to(dtype)
+    other = LMGConv(5, 6, coefficients="gcn").to(dtype)
+    other.lin.weight.data.copy_(layer.lin.weight)
+    layer.coefficients.offset.data.fill_(30.0)  # tanh of which is 1
+    torch.testing.assert_close(layer(x, edge_index), other(x, edge_index))
+    torch.testing.assert_close(layer(x, edge_index, edge_weight=weight), other(x, edge_index, edge_weight=weight))
+
+
+def test_features_of_edges_are_no_weights_of_a_sym():
+    nodes, edge_index = GRAPHS["random"]
+    x, attributes = _x(nodes, 5, torch.float32), torch.rand(edge_index.size(1), 1)
+    layer = LMGConv(5, 6, heads=1, coefficients="lmgc-sym", edge_dim=1)
+    torch.nn.init.zeros_(layer.coefficients.lin_edge.weight)
+    torch.testing.assert_close(layer(x, edge_index, attributes), layer(x, edge_index, 2 * attributes))
+    torch.nn.init.ones_(layer.coefficients.lin_edge.weight)
+    assert not torch.allclose(layer(x, edge_index, attributes), layer(x, edge_index, 2 * attributes))
 
 
 def test_gin_is_ginconv(graph, dtype):

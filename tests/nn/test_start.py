@@ -113,6 +113,20 @@ class TestStartWithoutData:
         s, t = layer.coefficients.scores((h, h))
         assert _rms(s - layer.coefficients.offset + t) == pytest.approx(SCORES / DEPTH, rel=0.3)
 
+    @pytest.mark.parametrize(("name", "ratio"), [("lmgc", 41 / 5), ("lmgc-sym", 1.0)])
+    def test_many_neighbours_are_loud_unless_degrees_divide(self, name, ratio):
+        torch.manual_seed(0)
+        layer, x = LMGConv(64, 64, coefficients=name), torch.randn(64).expand(100, 64).contiguous()
+
+        def scale(degree):
+            steps, nodes = torch.arange(1, degree + 1), torch.arange(100)
+            edges = torch.stack([nodes.repeat_interleave(degree), (nodes[:, None] + steps).flatten() % 100])
+            return _rms(layer(x, edges))
+
+        assert scale(40) / scale(4) == pytest.approx(ratio, rel=1e-4)
+        if name == "lmgc-sym":
+            assert 0.5 < scale(4) < 3  # unit features stay at about unit scale, without `calibrate`
+
     def test_the_gate_is_injective_from_its_start(self):
         torch.manual_seed(0)
         elements = torch.randn(3, 4, dtype=torch.float64)

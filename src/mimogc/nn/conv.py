@@ -39,8 +39,8 @@ class LMGConv(MessagePassing):
         heads: the number K of computational graphs. ``"gcn"``, ``"fagcn"``, ``"acm"``, ``"gated"`` and ``"sheaf"``
             fix K themselves: they ignore the default 4 and refuse every value that is neither 4 nor theirs.
         coefficients: ``"lmgc"`` (the paper's eq. 12 with an offset), ``"eq12"`` (exactly that), ``"gcn"``, ``"gat"``,
-            ``"gatv2"``, ``"fagcn"``, ``"acm"``, ``"gated"``, ``"sheaf"``, ``"free"``, or a `Coefficients` module,
-            which then decides K.
+            ``"gatv2"``, ``"fagcn"``, ``"acm"``, ``"gated"``, ``"sheaf"``, ``"free"``, ``"lmgc-sym"`` (lmgc divided by
+            degrees, for graphs with hubs), or a `Coefficients` module, which then decides K.
         combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
         negative_slope: of the LeakyReLU in the scores of lmgc, gat and gatv2.
         add_self_loops: replace self-loops by exactly one per node.
@@ -55,8 +55,8 @@ class LMGConv(MessagePassing):
         - **input:** ``x [N, F]`` or a pair ``([N_s, F_s], [N_t, F_t])``, where None stands for targets whose features
           are zero; ``edge_index [2, E]``, a PyG `EdgeIndex`, a transposed sparse adjacency matrix, or a
           `mimogc.Graph`; ``edge_attr [E, D]``; ``edge_weight [E]`` for coefficients made of the adjacency matrix (gcn,
-          acm, fagcn, free), which also take it in the place of edge_attr, as `GCNConv` does; ``size``, the numbers of
-          sources and targets where the features do not tell
+          acm, fagcn, lmgc-sym, free), which also take it in the place of edge_attr, as `GCNConv` does; ``size``, the
+          numbers of sources and targets where the features do not tell
         - **output:** ``[N, C]``, ``[N, K·C]`` with ``combine="concat"``; with ``return_attention_weights=True``
           also ``(edge_index, alpha [E, K])`` in the given edge order with the added loops at the end (for a Graph in
           its own order, for a sparse matrix as a sparse matrix too)

@@ -9,16 +9,16 @@ from typing import Any
 
 from mimogc.nn.coefficients.attention import FAGCN, GAT, GATv2
 from mimogc.nn.coefficients.base import Channels, Coefficients, Pair, Scored
-from mimogc.nn.coefficients.lmgc import LMGC, Eq12
+from mimogc.nn.coefficients.lmgc import LMGC, Eq12, NormalizedLMGC
 from mimogc.nn.coefficients.structural import ACM, GCN, Free
 from mimogc.nn.coefficients.transports import Gated, Sheaf
 
-__all__ = ["ACM", "FAGCN", "GAT", "GCN", "LMGC", "Eq12", "Free", "GATv2", "Gated", "Sheaf"]
+__all__ = ["ACM", "FAGCN", "GAT", "GCN", "LMGC", "Eq12", "Free", "GATv2", "Gated", "NormalizedLMGC", "Sheaf"]
 __all__ += ["BY_NAME", "Channels", "Coefficients", "Pair"]
 
 # name → class, called as (in_channels, out_channels, **options it knows)
 BY_NAME: dict[str, Any] = {"lmgc": LMGC, "eq12": Eq12, "gcn": GCN, "gat": GAT, "gatv2": GATv2}
-BY_NAME |= {"fagcn": FAGCN, "acm": ACM, "gated": Gated, "sheaf": Sheaf, "free": Free}
+BY_NAME |= {"fagcn": FAGCN, "acm": ACM, "gated": Gated, "sheaf": Sheaf, "free": Free, "lmgc-sym": NormalizedLMGC}
 
 
 def chosen(

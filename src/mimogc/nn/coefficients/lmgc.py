@@ -1,8 +1,8 @@
-"""LMGC, the paper's instantiation with an offset, and the paper's own form of it."""
+"""LMGC, the paper's instantiation with an offset, its form divided by degrees, and the paper's own form."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 
 from mimogc.graph import Graph
-from mimogc.nn.coefficients.base import Channels, Pair, Scored
+from mimogc.nn.coefficients.base import Channels, Pair, Scored, normalization
 from mimogc.ops import separable_alpha
 
 # How LMGC starts; `benchmarks/starts.py` is the experiment behind the numbers.
@@ -61,6 +61,8 @@ class LMGC(Scored):
     """
 
     reads = "h"
+    #: edges into a node to reckon with without `calibrate`, its loop among them; 1 where coefficients are divided by it
+    degree: ClassVar[float] = DEGREE
 
     def __init__(
         self,
@@ -111,11 +113,11 @@ class LMGC(Scored):
             errors.append(f"{prefix}offset: the saved layer has none; build the layer with coefficients='eq12' for it")
 
     def start(self, maps: Sequence[Linear], combine: str) -> None:
-        """Maps with which unit features stay at unit scale on a graph of `DEGREE`, followed by an activation."""
+        """Maps with which unit features stay at unit scale on a graph of that `degree`, followed by an activation."""
         graphs = {"sum": float(self.heads), "mean": 1 / self.heads, "concat": 1.0}[combine]
         beta = math.sqrt(sum(gate**2 for gate in gates(self.heads)) / self.heads)
-        # The scale of h; that of the sum is √graphs · DEGREE · beta times it.
-        scale = math.sqrt(2 / graphs) / (DEGREE * beta)
+        # The scale of h; that of the sum is √graphs · degree · beta times it.
+        scale = math.sqrt(2 / graphs) / (self.degree * beta)
         with torch.no_grad():
             for lin in maps:
                 bound = scale * math.sqrt(3 / lin.weight.size(1))
@@ -168,3 +170,21 @@ class Eq12(LMGC):
 
     def start(self, maps: Sequence[Linear], combine: str) -> None:
         """As they were drawn."""
+
+
+class NormalizedLMGC(LMGC):
+    """`LMGC` on A_sym: ``α_k(i,j) = tanh(b_k + s_k(i) + t_k(j)) / √(d_i d_j)``, for graphs with hubs.
+
+    A sum over hundreds of neighbours is hundreds of times larger than one over a few, and no scale of the weights
+    suits both. Divided by the degrees the layer starts as K signed GCNs, and learns which neighbours to leave out. It
+    gives up counting: as with GCN, multisets of the same shares can collide. Weights of the edges as in `GCNConv`.
+    """
+
+    weighted = True
+    degree = 1.0
+
+    def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
+        alpha = super().forward(x, h, graph)
+        plain = self.lin_edge is None  # else the attributes of the edges are features, and no weights
+        norm = normalization(graph, alpha.dtype) if plain else graph.normalization(alpha.dtype)
+        return alpha * norm.view(-1, 1)
