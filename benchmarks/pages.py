@@ -4,8 +4,8 @@
     python benchmarks/pages.py zinc12k      # one of them
 
 Tables, curves and where they were computed are what `mimogc report` makes of the text; what they mean is written in
-benchmarks/notes. {errors} in a note becomes the train and validation errors of what Table 2 shows, {equal} Table 3 with
-one start for all methods.
+benchmarks/notes. {errors} in a note becomes the train and validation errors of what Table 2 shows, {long} the runs of
+docs/results/long.sql, which have all the paper's epochs, {equal} Table 3 with one start for all methods.
 """
 
 import argparse
@@ -28,12 +28,14 @@ from mimogc import studies
 from mimogc.methods import in_order
 from mimogc.report import numbers, write_report
 from mimogc.report.names import label
+from mimogc.report.published import published
 from mimogc.runs.run import Record
 from mimogc.runs.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, NOTES = ROOT / "docs" / "results", Path(__file__).resolve().parent / "notes"
 BEHIND_TABLES = ("\n## LMGC against the others", "\n## Where we differ")  # the notes come before the first of these
+LONG = "long.sql"  # runs of Table 2 with all the paper's epochs: beside those with fewer they would stand alone
 FROM_ZERO = (("gain", 0.0),)  # the options of runs whose layers' share is learnt from zero
 TITLES = {
     "basic": "Basic",
@@ -130,6 +132,35 @@ def errors(records: Sequence[Record]) -> str:
     return _markdown(lines)
 
 
+def long(records: Sequence[Record]) -> str:
+    """The runs with all the paper's epochs beside what Table 2 shows of the same cells, and the paper's values."""
+    with tempfile.TemporaryDirectory() as folder, Store(kept(RESULTS / LONG, Path(folder))) as store:
+        trained = store.records("zinc12k")
+    shorter: dict[tuple[str, str], list[float]] = {}
+    for record in studies.load("zinc12k").compared(records):
+        shorter.setdefault((record.run.method, record.run.variant), []).append(record.outcome.metrics["test_mae"])
+    lines = [
+        ["", "seed", "epochs", "best epoch", "train", "validation", "test", "after 200 epochs (of seeds)", "paper"]
+    ]
+    lines += [["---"] * len(lines[0])]
+    for record in sorted(trained, key=lambda record: record.run.label()):
+        cell, of = (record.run.method, record.run.variant), record.outcome.metrics
+        before = shorter.get(cell, [])
+        paper = published().get(("zinc12k", cell[0], "zinc12k", cell[1], "test_mae"))
+        lines.append(
+            [
+                f"{label(cell[0])}, {TITLES.get(cell[1], cell[1])}",
+                str(record.run.seed),
+                f"{of['epochs']:,.0f}",
+                f"{of['best_epoch']:,.0f}",
+                *(f"{of[f'{side}_mae']:.3f}" for side in ("train", "val", "test")),
+                f"{statistics.mean(before):.3f} (of {len(before)})" if before else "–",
+                "–" if paper is None else numbers.mean_std(paper.mean, paper.std, 3),
+            ]
+        )
+    return _markdown(lines)
+
+
 def equal(records: Sequence[Record]) -> str:
     """Table 3 where all methods start without their neighbours, as LMGC does, and how far LMGC is ahead of each."""
     study = studies.load("heterophilic")
@@ -162,7 +193,7 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-NOTED: dict[str, Callable[[Sequence[Record]], str]] = {"{errors}": errors, "{equal}": equal}
+NOTED: dict[str, Callable[[Sequence[Record]], str]] = {"{errors}": errors, "{long}": long, "{equal}": equal}
 
 
 def made(name: str, folder: Path) -> tuple[str, list[Path]]:

@@ -8,6 +8,7 @@ from torch_geometric.index import Index
 from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import LMGConv, stacked
+from mimogc.nn._stackable import stackable
 from mimogc.nn.coefficients import ACM
 from mimogc.nn.nonlinear import GINLayer
 from mimogc.ops import Fixed, Gin, run_stack, use_reference
@@ -81,6 +82,25 @@ def test_same_as_one_by_one(name, dtype, between):
 def test_nodes_that_begin_as_rows_of_a_table(name, between):
     x = torch.randn(ROWS, 36, dtype=torch.float64, requires_grad=True)
     _compare(_layers(name, depth=4), x, _graph(), torch.arange(NODES) % (ROWS - 1), **between)  # one row has no node
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("between", BETWEEN, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["gin", "gatv2"])
+def test_copies_of_a_graph_are_computed_once(name, dtype, between, monkeypatch):
+    """A path with a branch, six times: nodes of one row have other degrees, and copies are alike to the last layer."""
+    one = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 4, 5]])
+    edges = torch.cat([one, one.flip(0)], dim=1)
+    copies = torch.cat([edges + 6 * number for number in range(NODES // 6)], dim=1)
+    graph = Graph.from_edge_index(copies, NODES)
+    index = torch.tensor([0, 0, 1, 1, 0, 2]).repeat(NODES // 6)
+    taken, kind = [], type(stackable(_layers(name), torch.randn(ROWS, 36).double(), graph, index).layers[0])
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, x, *rest: taken.append(x.size(0)) or forward(self, x, *rest))
+    layers, table = _layers(name, dtype=dtype), torch.randn(ROWS, 36, dtype=dtype, requires_grad=True)
+    _compare(layers, table, graph, index, **between)
+    assert max(taken) <= 6  # rows of a class, where there are NODES
 
 
 @pytest.mark.parametrize("channels", [1, 5, 31, 32, 33, 47, 48, 49, 64, 65, 100])
