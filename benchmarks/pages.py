@@ -100,8 +100,8 @@ PAGES = {
             f"{_NODES} --quick --datasets minesweeper {_DEEP} --epochs 700",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP} --layers 4 --channels 128 --epochs 300",
             f"{_NODES} --quick --datasets squirrel {_DEEP} --layers 4 --channels 128 --epochs 300",
-            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP} {_BOTH_WAYS}",
-            f"{_NODES} --quick --datasets squirrel {_DEEP} {_BOTH_WAYS}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP},lmgc-sym {_BOTH_WAYS}",
+            f"{_NODES} --quick --datasets squirrel {_DEEP},lmgc-sym {_BOTH_WAYS}",
         ),
     ),
 }
