@@ -11,6 +11,7 @@ from graphs import AWKWARD, awkward, edge_lists, random_edges
 from mimogc import Graph
 from mimogc._sorting import AtRows, SumOfRows, sort_edges, sort_reference
 from mimogc.nn import LMGConv
+from mimogc.nn.coefficients.base import normalization
 
 
 @pytest.mark.parametrize("loops", [False, True])
@@ -221,3 +222,13 @@ def test_a_graph_first_seen_in_inference_mode_can_be_trained_on():
         out, _ = layer(x, graph, return_attention_weights=True)
         out.sum().backward()
         assert layer.lin.weight.grad.abs().sum() > 0
+
+
+def test_normalisation_of_a_hub_in_half_precision():
+    nodes = 66_000  # more neighbours than the largest number of float16
+    spokes = torch.stack([torch.arange(1, nodes), torch.zeros(nodes - 1, dtype=torch.int64)])
+    graph = Graph.from_edge_index(spokes, nodes, add_self_loops=True)
+    wanted = graph.normalization(torch.float32)
+    torch.testing.assert_close(graph.normalization(torch.float16).float(), wanted, rtol=1e-3, atol=0)
+    weighted = graph.with_attributes(torch.ones(graph.num_edges, dtype=torch.float16))
+    torch.testing.assert_close(normalization(weighted, torch.float16).float(), wanted, rtol=1e-3, atol=0)

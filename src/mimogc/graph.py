@@ -153,10 +153,12 @@ class Graph:
             )
 
         def compute() -> Tensor:
-            scale = (self.in_degree - int(self.extra is not None)).to(dtype).rsqrt()
+            wide = torch.promote_types(dtype, torch.float32)  # float16 has no number for a degree above 65,504
+            scale = (self.in_degree - int(self.extra is not None)).to(wide).rsqrt()
             scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
             weight = torch.repeat_interleave(scale, self.in_degree, output_size=self.num_edges)
             weight = weight * self.gathered(scale).index_select(0, self.sources)
+            weight = weight.to(dtype)
             return weight if self.extra is None else weight.masked_fill(self.extra, 0.0)
 
         return self._once(("normalization", dtype), compute)

@@ -6,7 +6,7 @@
       layer_type: lmgconv
     lmgc:                    # all optional; these are the defaults
       heads: 4               # K, the number of computational graphs
-      coefficients: lmgc     # or gcn, gat, gatv2, fagcn, acm, gated, sheaf, free
+      coefficients: lmgc     # or eq12, lmgc-sym, gcn, gat, gatv2, fagcn, acm, gated, sheaf, free
       combine: sum           # or mean
       negative_slope: 0.2
       add_self_loops: True

@@ -15,7 +15,7 @@ from mimogc.nn.coefficients import ACM, BY_NAME, GATv2
 
 NAMES = list(BY_NAME)
 EQUIVARIANT = [name for name in NAMES if name != "free"]
-EDGE_NAMES = ["lmgc", "gat", "gatv2", "fagcn", "gated"]
+EDGE_NAMES = ["lmgc", "lmgc-sym", "gat", "gatv2", "fagcn", "gated"]
 DTYPES = [torch.float32, torch.float64]
 
 

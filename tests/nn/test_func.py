@@ -8,7 +8,7 @@ from mimogc import Graph
 from mimogc.nn import LMGConv
 
 
-@pytest.mark.parametrize("method", ["lmgc", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf"])
+@pytest.mark.parametrize("method", ["lmgc", "lmgc-sym", "gcn", "gat", "gatv2", "fagcn", "acm", "gated", "sheaf"])
 def test_transformations_agree_with_autograd(method):
     torch.manual_seed(0)
     graph, x = Graph.from_edge_index(random_edges(7, 20), 7), torch.randn(7, 4, dtype=torch.float64)

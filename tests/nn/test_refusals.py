@@ -8,7 +8,7 @@ import torch
 from graphs import random_edges
 from mimogc import Graph
 from mimogc.nn import GINLayer, LMGConv, PolynomialConv
-from mimogc.nn.coefficients import ACM, GAT, GCN, LMGC, Coefficients, Free, Gated, GATv2, Sheaf
+from mimogc.nn.coefficients import ACM, FAGCN, GAT, GCN, LMGC, Coefficients, Free, Gated, GATv2, NormalizedLMGC, Sheaf
 from mimogc.ops import Settings, Weights, backend, lmgcs, propagate
 
 
@@ -74,6 +74,13 @@ def test_bad_inputs_are_named(x, edge_index, error, message):
 def test_a_module_that_would_ignore_edge_features_is_refused(coefficients):
     with pytest.raises(ValueError, match=r"edge_dim: expected (None|2), .* got 3"):
         LMGConv(5, 6, coefficients=coefficients, edge_dim=3)
+
+
+@pytest.mark.parametrize("kind", [LMGC, NormalizedLMGC, FAGCN, GATv2])
+def test_coefficients_with_edge_features_in_a_layer_without(kind):
+    """Else weights of the edges would be taken for their features."""
+    with pytest.raises(ValueError, match=r"edge_dim: expected 1, with which the given .* was built, got None"):
+        LMGConv(5, 6, coefficients=kind(5, 6, edge_dim=1))
 
 
 def test_a_module_of_ones_own_may_read_edge_features():

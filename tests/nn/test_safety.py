@@ -205,7 +205,7 @@ def test_a_lazy_layer_keeps_its_width():
             layer(x[:, :5], edge_index)
 
 
-@pytest.mark.parametrize("name", ["gcn", "gat", "gatv2", "fagcn", "gated", "sheaf", "free", "lmgc"])
+@pytest.mark.parametrize("name", ["gcn", "gat", "gatv2", "fagcn", "gated", "sheaf", "free", "lmgc", "lmgc-sym"])
 @pytest.mark.parametrize("kind", ["double", "meta", "int"])
 def test_every_replaced_parameter_is_named(name, kind):
     x, edge_index = _case()
@@ -216,8 +216,8 @@ def test_every_replaced_parameter_is_named(name, kind):
         module, _, leaf = replaced.rpartition(".")
         other = {"double": value.double, "meta": lambda value=value: value.to("meta"), "int": value.int}[kind]()
         layer.get_submodule(module)._parameters[leaf] = torch.nn.Parameter(other.detach(), requires_grad=False)
-        if name == "gat" and kind == "int" and leaf.startswith("att"):
-            continue  # whole numbers times features are what they should be
+        if kind == "int" and ((name == "gat" and leaf.startswith("att")) or (name == "lmgc-sym" and leaf == "offset")):
+            continue  # whole numbers times features, or added to scores, are what they should be
         if replaced == "lin.weight":
             with pytest.raises((TypeError, ValueError), match=r"^x: expected|lin\.weight"):
                 layer(x, edge_index)
@@ -234,7 +234,7 @@ def test_maps_of_edges_beside_the_kernel_have_numbers():
         layer(x, edge_index, torch.randn(EDGES, 2))
 
 
-@pytest.mark.parametrize("name", ["gcn", "fagcn"])
+@pytest.mark.parametrize("name", ["gcn", "fagcn", "lmgc-sym"])
 def test_weights_in_a_bipartite_graph_have_no_symmetric_normalisation(name):
     x, edge_index = _case()
     layer = LMGConv((8, 8), 4, coefficients=name, add_self_loops=False)

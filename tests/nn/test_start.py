@@ -125,7 +125,7 @@ class TestStartWithoutData:
 
         assert scale(40) / scale(4) == pytest.approx(ratio, rel=1e-4)
         if name == "lmgc-sym":
-            assert 0.5 < scale(4) < 3  # unit features stay at about unit scale, without `calibrate`
+            assert 0.5 < scale(4) < 3  # features that are alike stay at about unit scale, without `calibrate`
 
     def test_the_gate_is_injective_from_its_start(self):
         torch.manual_seed(0)
@@ -135,7 +135,7 @@ class TestStartWithoutData:
 
 
 class TestAffineMaps:
-    @pytest.mark.parametrize("name", ["lmgc", "eq12", "gcn", "gat", "gatv2", "fagcn", "acm", "gated"])
+    @pytest.mark.parametrize("name", ["lmgc", "eq12", "lmgc-sym", "gcn", "gat", "gatv2", "fagcn", "acm", "gated"])
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_every_map_has_a_bias(self, name, dtype):
         x, graph = torch.randn(12, 5, dtype=dtype), Graph.from_edge_index(random_edges(12, 40), 12)
@@ -178,7 +178,7 @@ def test_fagcn_with_an_offset_does_not_start_at_zero():
 
 class TestCalibrate:
     @pytest.mark.parametrize("residual", [False, True])
-    @pytest.mark.parametrize("name", ["lmgc", "eq12"])
+    @pytest.mark.parametrize("name", ["lmgc", "eq12", "lmgc-sym"])
     @pytest.mark.parametrize("combine", ["sum", "mean", "concat"])
     def test_every_output_has_unit_scale(self, name, combine, residual):
         if combine == "concat":

@@ -27,8 +27,8 @@ class NodeClassifier(torch.nn.Module):
         add_self_loops: replace self-loops by exactly one per node (not for gin, which adds the node itself).
         combine: ``"sum"`` (the paper) or ``"mean"`` over the graphs, where their number is free.
         gain: where the learnt number starts that the output of each layer is multiplied by before it is added to its
-            input; None for no such number. ``"auto"`` is 0 for lmgc, whose layers are calibrated, and none for the
-            other methods: where neighbours mislead, a model that starts without them learns how much it needs.
+            input; None for no such number. ``"auto"`` is 0 for lmgc and lmgc-sym, whose layers are calibrated, and
+            none for the others: where neighbours mislead, a model that starts without them learns how much it needs.
         batch_norm: normalise the sum of input and output of every layer before its activation (beyond the paper);
             on a graph in parts with the mean and the variance of all of them.
         linear_skip: add the output of a layer to a learnt affine map of its input in place of the input itself (beyond

@@ -42,7 +42,7 @@ class LMGConv(MessagePassing):
             ``"gatv2"``, ``"fagcn"``, ``"acm"``, ``"gated"``, ``"sheaf"``, ``"free"``, ``"lmgc-sym"`` (lmgc divided by
             degrees, for graphs with hubs), or a `Coefficients` module, which then decides K.
         combine: ``"sum"`` (the paper), ``"mean"`` or ``"concat"`` of the K parts.
-        negative_slope: of the LeakyReLU in the scores of lmgc, gat and gatv2.
+        negative_slope: of the LeakyReLU in the scores of lmgc, lmgc-sym, eq12, gat and gatv2.
         add_self_loops: replace self-loops by exactly one per node.
         edge_dim: size of the edge features, which add a term to the score.
         bias: whether to add a learnable bias.

@@ -40,7 +40,8 @@ def calibrate(
     Args:
         model: any module that contains `LMGConv` layers; also one wrapped by DistributedDataParallel.
         inputs: what the model is called with, and `named` by name (but for `only` and `scale`, which are taken here).
-        only: the layers with these coefficients are scaled: `LMGC` (also its form `Eq12`), or `Coefficients` for all.
+        only: the layers with these coefficients are scaled: `LMGC` (also its forms `Eq12`, `NormalizedLMGC`), or
+            `Coefficients` for all.
         scale: the root mean square that outputs get. Less than one is for residual branches that should start quiet.
 
     Returns:

@@ -44,7 +44,8 @@ def chosen(
         )
     if found.layout != "free" and combine != "sum":
         raise ValueError(f"combine: {name} fixes the feature transformations and allows 'sum' only, got {combine!r}")
-    if options["edge_dim"] is not None and type(found) in BY_NAME.values():
+    scored = isinstance(found, Scored) and found.lin_edge is not None
+    if (scored or options["edge_dim"] is not None) and type(found) in BY_NAME.values():
         _check_edge_dim(found, options["edge_dim"])
     return found
 
@@ -56,7 +57,7 @@ def _called(kind: type[Coefficients]) -> str:
     return f"the class {kind.__name__}; call it: {kind.__name__}({given})"
 
 
-def _check_edge_dim(coefficients: Coefficients, edge_dim: int) -> None:
+def _check_edge_dim(coefficients: Coefficients, edge_dim: int | None) -> None:
     """Refuse coefficients of this package that would ignore edge features; others may read ``graph.edge_attr``."""
     name = type(coefficients).__name__
     if not isinstance(coefficients, Scored):

@@ -16,7 +16,6 @@ from mimogc.nn.coefficients.base import (
     Scored,
     check_shapes,
     fixed_heads,
-    normalization,
     source_channels,
     target_channels,
 )
@@ -175,6 +174,4 @@ class FAGCN(Scored):
         target = self.att_dst(x[1])
         target = target if self.offset is None else target + self.offset
         alpha = separable_alpha(target, self.att_src(x[0]), self.edge_term(graph), graph)
-        plain = self.lin_edge is None  # else the attributes of the edges are features, and no weights
-        norm = normalization(graph, alpha.dtype) if plain else graph.normalization(alpha.dtype)
-        return alpha * norm.view(-1, 1)
+        return self.divided(alpha, graph)

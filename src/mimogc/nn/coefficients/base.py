@@ -125,6 +125,12 @@ class Scored(Coefficients):
             return None
         return graph.edge_attr.view(-1, 1) if graph.edge_attr.dim() == 1 else graph.edge_attr
 
+    def divided(self, alpha: Tensor, graph: Graph) -> Tensor:
+        """The coefficients times the entries of A_sym: of the weighted graph, unless what edges have are features."""
+        plain = self.lin_edge is None
+        norm = normalization(graph, alpha.dtype) if plain else graph.normalization(alpha.dtype)
+        return alpha * norm.view(-1, 1)
+
     def edge_weight(self) -> Tensor | None:
         """[heads, width / heads, D]: the map itself, so that nothing of E · width numbers need exist.
 
@@ -142,10 +148,12 @@ def normalization(graph: Graph, dtype: torch.dtype) -> Tensor:
         return graph.normalization(dtype)
     if graph.is_bipartite and not graph.is_partitioned:
         return graph.normalization(dtype)  # which says that there is none
-    weight = weight.to(dtype) if graph.extra is None else weight.to(dtype).masked_fill(graph.extra, 0.0)
+    wide = torch.promote_types(dtype, torch.float32)  # float16 has no number for a sum above 65,504
+    weight = weight.to(wide) if graph.extra is None else weight.to(wide).masked_fill(graph.extra, 0.0)
     scale = sum_at_targets(weight.view(-1, 1), graph).pow(-0.5)
     scale = scale.masked_fill(scale == torch.inf, 0.0)
-    return at_sources(graph.gathered(scale), graph).view(-1) * weight * at_targets(scale, graph).view(-1)
+    found = at_sources(graph.gathered(scale), graph).view(-1) * weight * at_targets(scale, graph).view(-1)
+    return found.to(dtype)
 
 
 def has_hooks(module: torch.nn.Module) -> bool:

@@ -12,7 +12,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 
 from mimogc.graph import Graph
-from mimogc.nn.coefficients.base import Channels, Pair, Scored, normalization
+from mimogc.nn.coefficients.base import Channels, Pair, Scored
 from mimogc.ops import separable_alpha
 
 # How LMGC starts; `benchmarks/starts.py` is the experiment behind the numbers.
@@ -176,15 +176,14 @@ class NormalizedLMGC(LMGC):
     """`LMGC` on A_sym: ``α_k(i,j) = tanh(b_k + s_k(i) + t_k(j)) / √(d_i d_j)``, for graphs with hubs.
 
     A sum over hundreds of neighbours is hundreds of times larger than one over a few, and no scale of the weights
-    suits both. Divided by the degrees the layer starts as K signed GCNs, and learns which neighbours to leave out. It
-    gives up counting: as with GCN, multisets of the same shares can collide. Weights of the edges as in `GCNConv`.
+    suits both. Divided by the roots of both degrees, what is left of that grows with √d at most. The layer starts as
+    multiples of one GCN, and learns which neighbours to leave out or to subtract. As with GCN, multisets of the same
+    shares can collide, so it may confuse counts. Weights of the edges, which must not be negative, as in `GCNConv`. Its
+    parameters are those of `LMGC`, so that the saved ones of one load into the other, which is another function.
     """
 
     weighted = True
     degree = 1.0
 
     def forward(self, x: Pair, h: Pair, graph: Graph) -> Tensor:
-        alpha = super().forward(x, h, graph)
-        plain = self.lin_edge is None  # else the attributes of the edges are features, and no weights
-        norm = normalization(graph, alpha.dtype) if plain else graph.normalization(alpha.dtype)
-        return alpha * norm.view(-1, 1)
+        return self.divided(super().forward(x, h, graph), graph)
