@@ -102,6 +102,7 @@ PAGES = {
             f"{_NODES} --quick --datasets squirrel {_DEEP} --layers 4 --channels 128 --epochs 300",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP},lmgc-sym {_BOTH_WAYS}",
             f"{_NODES} --quick --datasets squirrel {_DEEP},lmgc-sym {_BOTH_WAYS}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --variants deep --methods fagcn,acm {_BOTH_WAYS}",
         ),
     ),
 }

@@ -401,6 +401,22 @@ class TestOnTexas:
             model, _ = build(runs(**options, extras=extras)[0])
             assert 35_000 < num_parameters(model) <= 40_000
 
+    def test_every_method_can_start_at_unit_scale(self):
+        flag = (("calibrate", True),)
+        (run, *_) = runs(datasets=("texas",), methods=("gcn",), extras=flag)
+        assert STUDY.unusual(run.hparams) == (("calibrate", True),)
+        model, task = build(run)
+        scales: list[float] = []
+        for layer in model.layers:
+            layer.register_forward_hook(lambda layer, args, out: scales.append(float((out - layer.bias).std())))
+        with torch.no_grad():
+            model.eval()(task.x, task.graph)
+        assert scales == pytest.approx([1.0] * len(model.layers), rel=0.1)
+        ours = [runs(datasets=("texas",), methods=("lmgc",), extras=extras) for extras in ((), flag)]
+        assert ours[0] == ours[1]  # they always do
+        with pytest.raises(UsageError):
+            runs(datasets=("texas",), methods=("gin",), extras=flag)
+
     def test_how_models_start_is_part_of_the_run(self, datasets: Path) -> None:
         for method, start in (("lmgc", QUIET_START), ("eq12", None), ("gatv2", None), ("acm", None)):
             (run, *_) = runs(datasets=("texas",), methods=(method,))

@@ -78,7 +78,7 @@ def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
     shape = (features, channels, classes, run.method, layers, heads, float(values["dropout"]))
     start = None if gain == "none" else gain
     model = NodeClassifier(*shape, not values["no_self_loops"], combine, start, batch_norm=deep, linear_skip=deep)
-    if methods.method(run.method).calibrated:
+    if methods.method(run.method).calibrated or values.get("calibrate"):
         scale = QUIET if values.get("start") == QUIET_START else 1.0
         calibrate(model, found.x, found.graph, only=Coefficients, scale=scale)
     return model, found
@@ -116,16 +116,21 @@ class Heterophilic(MethodStudy):
         Option("budget", 100_000, "most parameters of a model", least=1),
         Option("channels", 0, "width of the model; 0: as the budget allows", least=0, late=True),
         Option("gain", "auto", GAIN, choices=("auto", "none"), numbers=True, late=True),
+        Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
     )
     own_names = ("method", "dataset")
 
     def has(self, dataset: str, method: str, variant: str, values: Mapping[str, Scalar]) -> bool:
+        if values.get("calibrate") and not takes(method, "add_self_loops"):  # gin and mlp have no scale to bring to one
+            return False
         return variant != AVERAGED or takes(method, "combine")
 
     def values(self, dataset: str, method: str, variant: str, options: Options) -> dict[str, Scalar]:
         values = super().values(dataset, method, variant, options)
         if values.get("gain") == (0.0 if methods.method(method).calibrated else "none"):
             del values["gain"]  # it is the usual one
+        if "calibrate" in values and methods.method(method).calibrated:
+            del values["calibrate"]  # so is this
         if "start" in values and "gain" not in values:
             values["start"] = QUIET_START
         if variant == DEEP:
