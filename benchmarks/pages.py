@@ -58,7 +58,8 @@ class Page(NamedTuple):
 _STUDY, _SHORT = "mimogc reproduce zinc12k --paper-hparams", "--epochs 200"
 _NODES, _SMALL = "mimogc reproduce heterophilic", "texas,cornell,wisconsin"
 _DEEP = "--variants deep --methods gcn,lmgc"
-_BOTH_WAYS = "--layers 4 --gain none --undirected --epochs 150"
+_FROM_ZERO = "--variants deep --layers 4 --undirected --epochs 150"
+_BOTH_WAYS = "--variants deep --layers 4 --gain none --undirected --epochs 150"
 PAGES = {
     "zinc12k": Page(
         "runs.sql",
@@ -98,12 +99,16 @@ PAGES = {
             f"{_NODES} --datasets film --methods eq12 --variants averaged --paper-hparams --seeds 3",
             f"{_NODES} --datasets chameleon --methods gatv2,fagcn,acm,gin --paper-hparams --seeds 1 --gain 0",
             f"{_NODES} --datasets minesweeper --methods gcn,gatv2,fagcn,acm,gin,lmgc,mlp --paper-hparams --seeds 1",
+            f"{_NODES} --datasets minesweeper --methods eq12 --variants residual,averaged --paper-hparams --seeds 1",
             f"{_NODES} --quick --datasets minesweeper {_DEEP} --epochs 700",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP} --layers 4 --channels 128 --epochs 300",
             f"{_NODES} --quick --datasets squirrel {_DEEP} --layers 4 --channels 128 --epochs 300",
-            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon {_DEEP},lmgc-sym {_BOTH_WAYS}",
-            f"{_NODES} --quick --datasets squirrel {_DEEP},lmgc-sym {_BOTH_WAYS}",
-            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --variants deep --methods fagcn,acm {_BOTH_WAYS}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods gcn,lmgc,lmgc-sym {_BOTH_WAYS}",
+            f"{_NODES} --quick --datasets squirrel --methods gcn,lmgc,lmgc-sym {_BOTH_WAYS}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods fagcn,acm {_BOTH_WAYS}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods lmgc {_FROM_ZERO}",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods gcn,acm --calibrate {_BOTH_WAYS}",
+            f"{_NODES} --quick --datasets squirrel --methods gcn --calibrate {_BOTH_WAYS}",
         ),
     ),
 }
