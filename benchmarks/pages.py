@@ -72,7 +72,7 @@ PAGES = {
             f"{_STUDY} --methods eq12 --variants basic --lr 0.0003 --seeds 1 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants rings --seeds 3 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants structure --seeds 3 {_SHORT}",
-            f"{_STUDY} --methods lmgc --variants basic --seeds 1",
+            f"{_STUDY} --methods lmgc --variants basic,all --seeds 1",
         ),
     ),
     "zinc": Page(
