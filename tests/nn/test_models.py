@@ -275,7 +275,8 @@ class TestGraphRegressor:
             GraphRegressor(16, encoding="pe")
         with pytest.raises(ValueError, match="channels: expected more than the 8"):
             GraphRegressor(8, encoding="lappe")
-        with pytest.raises(ValueError, match="edge features need one of gat, gatv2, fagcn, lmgc, eq12, lmgc-sym, got 'gin'"):
+        some = "gat, gatv2, fagcn, lmgc, eq12, lmgc-sym"
+        with pytest.raises(ValueError, match=f"edge features need one of {some}, got 'gin'"):
             GraphRegressor(8, "gin", edge_types=4)
         with pytest.raises(ValueError, match=r"batch\.encoding"):
             GraphRegressor(16, encoding="lappe")(replace(batch_of([4]), encoding=None))

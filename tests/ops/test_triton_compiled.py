@@ -1,4 +1,7 @@
-"""The Triton kernels without a GPU: each compiles for three, without spills."""
+"""The Triton kernels without a GPU: every form compiles without spills, in each number type for one of three GPUs.
+
+`benchmarks/gpu_kernels.py` compiles all of them for all three, which takes three times as long.
+"""
 
 import inspect
 import os
@@ -15,19 +18,23 @@ from mimogc.ops._triton._launch import TYPES, variants
 pytestmark = pytest.mark.kernels  # once, whatever the backend is
 
 
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="the interpreter does not compile")
 # A kernel for any addresses loads fewer numbers at a time: one type of them is enough.
-@pytest.mark.parametrize(
-    ("dtype", "aligned"), [*((dtype, True) for dtype in TYPES), (torch.float32, False)], ids=[*map(str, TYPES), "any"]
-)
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_variant_fits_its_registers(dtype, target, aligned):
+CASES = [*((dtype, True) for dtype in TYPES), (torch.float32, False)]
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="the interpreter does not compile")
+@pytest.mark.parametrize("turn", range(len(TARGETS)))
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[*map(str, TYPES), "any"])
+def test_every_variant_fits_its_registers(case, turn):
+    dtype, aligned = CASES[case]
     of_type = [each for each in variants() if each.dtype == dtype]
     assert len(of_type) == (26 if dtype == torch.float64 else 30)
-    for each in of_type:
+    for each in of_type[turn :: len(TARGETS)]:
+        # The types begin with another GPU each, so that every form comes to all of them.
+        target = list(TARGETS)[(case + turn) % len(TARGETS)]
         found = usage(each, target, aligned)
         assert 0 < found.registers <= 255
-        assert (found.spilled, found.local) == (0, 0), f"{each.kernel.__name__} {described(each)}: {found}"
+        assert (found.spilled, found.local) == (0, 0), f"{each.kernel.__name__} {described(each)}, {target}: {found}"
 
 
 def test_every_backend_offers_what_the_protocol_says():

@@ -401,6 +401,19 @@ class TestOnTexas:
             model, _ = build(runs(**options, extras=extras)[0])
             assert 35_000 < num_parameters(model) <= 40_000
 
+    def test_a_dropout_rate_takes_the_place_of_the_settings(self, datasets: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("gcn",)}
+        rate = (("dropout_rate", 0.2),)
+        grid = [dict(run.hparams) for run in runs(**options, extras=rate)]
+        assert {(values["lr"], values["dropout"]) for values in grid} == {(lr, 0.2) for lr in STUDY.lrs}
+        (run, *_) = runs(**options, variants=("deep",), paper_hparams=True, extras=rate)
+        assert dict(run.hparams)["dropout"] == 0.2
+        assert "dropout_rate" not in dict(run.hparams)  # the same run whichever way its dropout was found
+        assert build(run)[0].dropout == 0.2
+        for wrong in (-0.1, 1.0, "much"):
+            with pytest.raises(UsageError, match="dropout-rate"):
+                runs(**options, extras=(("dropout_rate", wrong),))
+
     def test_every_method_can_start_at_unit_scale(self):
         flag = (("calibrate", True),)
         (run, *_) = runs(datasets=("texas",), methods=("gcn",), extras=flag)

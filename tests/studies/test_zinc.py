@@ -142,9 +142,8 @@ class TestPlan:
         assert parts == {"encoding": "rwse", "edge_types": 4}
 
     def test_wrong_options(self) -> None:
-        with pytest.raises(
-            UsageError, match="--methods: expected of gat, gatv2, fagcn, lmgc, eq12 with --variants bonds"
-        ):
+        scored = ", ".join(methods.names(lambda record: record.scored))
+        with pytest.raises(UsageError, match=f"--methods: expected of {scored} with --variants bonds, got gin"):
             runs(methods=("gin", "lmgc"), variants=("bonds",))
         with pytest.raises(UsageError, match=r"--methods: expected of .* with --edge-features, got gin"):
             runs(methods=("gin", "lmgc"), extras=(("edge_features", True),))

@@ -26,6 +26,8 @@ EPOCHS = 1000
 QUICK_SPLITS = 3
 SMALL = 1000  # nodes up to which the splits of a setting are computed together
 CURVE_POINTS = 100
+AUTO = "auto"
+DROPOUT_RATE = "probability of dropping a hidden channel; auto: as the grid, the paper or the usual setting has it"
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
 SPLITS = 10  # of every dataset in the catalog
 # Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
@@ -117,6 +119,7 @@ class Heterophilic(MethodStudy):
         Option("channels", 0, "width of the model; 0: as the budget allows", least=0, late=True),
         Option("gain", "auto", GAIN, choices=("auto", "none"), numbers=True, late=True),
         Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
+        Option("dropout_rate", AUTO, DROPOUT_RATE, least=0, most=0.95, choices=(AUTO,), numbers=True, late=True),
     )
     own_names = ("method", "dataset")
 
@@ -127,6 +130,7 @@ class Heterophilic(MethodStudy):
 
     def values(self, dataset: str, method: str, variant: str, options: Options) -> dict[str, Scalar]:
         values = super().values(dataset, method, variant, options)
+        values.pop("dropout_rate", None)  # it is the `dropout` of the settings
         if values.get("gain") == (0.0 if methods.method(method).calibrated else "none"):
             del values["gain"]  # it is the usual one
         if "calibrate" in values and methods.method(method).calibrated:
@@ -142,13 +146,15 @@ class Heterophilic(MethodStudy):
 
     def settings(self, dataset: str, method: str, variant: str, options: Options) -> list[Mapping[str, Scalar]]:
         """The grid; the paper's setting where there is none."""
+        asked = options.values["dropout_rate"]
         if self._has_grid(options):
-            return [{"lr": lr, "dropout": dropout} for lr in options.lrs or self.lrs for dropout in DROPOUTS]
+            dropouts: Sequence[Scalar] = DROPOUTS if asked == AUTO else [asked]
+            return [{"lr": lr, "dropout": dropout} for lr in options.lrs or self.lrs for dropout in dropouts]
         lr, dropout = USUAL
         selected = PAPER_HPARAMS.get(methods.method(method).paper_name or method)
         if dataset in PAPER_DATASETS and selected and variant != DEEP:
             lr, dropout = selected[PAPER_DATASETS.index(dataset)]
-        return [{"lr": other, "dropout": dropout} for other in options.lrs or (lr,)]
+        return [{"lr": other, "dropout": dropout if asked == AUTO else asked} for other in options.lrs or (lr,)]
 
     def repeats(self, dataset: str, options: Options) -> list[tuple[int, int]]:
         """All splits with the grid's seed; without a grid the repeats themselves."""
