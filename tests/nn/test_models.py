@@ -117,7 +117,7 @@ class TestNodeClassifier:
             assert record_of(method).build(6, heads=2, residual=True).heads == heads
 
 
-@pytest.mark.parametrize("p", [0.25, 0.5, 0.1])
+@pytest.mark.parametrize("p", [0.25, 0.5, 0.1, 0.2])
 def test_dropout(p: float) -> None:
     torch.manual_seed(0)
     h = torch.ones(401, 999, requires_grad=True)
