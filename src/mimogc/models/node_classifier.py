@@ -95,9 +95,10 @@ def dropout(h: Tensor, p: float) -> Tensor:
     torch's draws a whole number each, which takes more time than a layer.
     """
     bits, kind = (8, torch.uint8) if (256 * p).is_integer() else (32, torch.int32)
-    dropped = round(2**bits * p)  # of so many values
-    if h.device.type != "cpu" or dropped == 2**bits:
+    values = 1 << bits
+    dropped = round(values * p)  # of so many
+    if h.device.type != "cpu" or dropped == values:
         return F.dropout(h, p)
     words = torch.empty((h.numel() * bits + 63) // 64, dtype=torch.int64).random_(-(2**63), None)
     kept = words.view(kind)[: h.numel()].view(h.shape) >= dropped + torch.iinfo(kind).min
-    return h * kept.to(h.dtype).mul_(2**bits / (2**bits - dropped))
+    return h * kept.to(h.dtype).mul_(values / (values - dropped))
