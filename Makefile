@@ -5,7 +5,8 @@
 # make bench  prints speed and memory as ratios          make clean  removes what the other targets made
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Of some 20,000 files few are ever imported: they are compiled then, not all at once.
+PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 KERNELS := src/mimogc/ops/csrc
 
 .PHONY: run test lint sanitize kernels reference triton gpu-test browser docs bench clean setup FORCE

@@ -4,8 +4,9 @@
     python benchmarks/keep.py docs/results/runs.sql                                   # say what is in the text
     sqlite3 results/kept.db < docs/results/runs.sql                                   # a store again
 
-A run that is in the text already stays as it is. Curves take most of the room: --no-curves leaves them out, and
---few-curves keeps those of each setting's first split and first repeat. What many runs share is written once.
+A run that is in the text already stays as it is, and several texts may be read into one store. Curves take most of the
+room: --no-curves leaves them out, and --few-curves keeps those of each setting's first split and first repeat. What
+many runs share is written once.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def written(store: Path, text: Path) -> None:
 def _tables(db: sqlite3.Connection, shared: dict[str, int]) -> Iterator[str]:
     """The tables; what `SHARED` columns have is numbered in `shared`."""
     for name, schema in db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name"):
-        yield f"{schema};"
+        yield f"{schema.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS', 1)};"
         found = db.execute(f"SELECT * FROM {name} ORDER BY rowid")
         columns = [column[0] for column in found.description]
         for row in found:
@@ -77,7 +78,7 @@ def _tables(db: sqlite3.Connection, shared: dict[str, int]) -> Iterator[str]:
                 else _literal(value)
                 for column, value in zip(columns, row, strict=True)
             )
-            yield f"INSERT INTO {name} VALUES ({', '.join(cells)});"
+            yield f"INSERT OR IGNORE INTO {name} VALUES ({', '.join(cells)});"
 
 
 def _literal(value: str | float) -> str:

@@ -31,6 +31,7 @@ from mimogc.report.names import label
 from mimogc.report.published import published
 from mimogc.runs.run import Record
 from mimogc.runs.store import Store
+from mimogc.runs.times import duration
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, NOTES = ROOT / "docs" / "results", Path(__file__).resolve().parent / "notes"
@@ -81,6 +82,8 @@ PAGES = {
         True,
         (
             f"{_STUDY} --variants basic --seeds 1 {_SHORT}",
+            f"{_STUDY} --methods lmgc --variants basic --seeds 3 {_SHORT}",
+            f"{_STUDY} --methods eq12 --variants basic --lr 0.0003 --seeds 1 {_SHORT}",
             "mimogc reproduce zinc --paper-hparams --methods lmgc,gin --seeds 1 --epochs 50",
         ),
     ),
@@ -217,6 +220,10 @@ def made(name: str, folder: Path) -> tuple[str, list[Path]]:
     notes = (NOTES / f"{name}.md").read_text()
     for mark, write in NOTED.items():
         notes = notes.replace(mark, write(records)) if mark in notes else notes
+    hidden = [record for record in records if set(FROM_ZERO).intersection(record.run.hparams)]
+    if hidden:
+        seconds = sum(record.outcome.seconds for record in hidden)
+        rest = rest.strip() + f"\n- {len(hidden):,} further runs, {duration(seconds)} of computing, with `--gain 0`"
     digest = hashlib.sha256(text.read_bytes()).hexdigest()[:16]
     parts = [
         head.rstrip() + "\n",

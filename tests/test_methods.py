@@ -155,7 +155,9 @@ class TestOnesOwn:
         for found in runs(ZINC12K, variants=("basic",)):
             assert [dict(found.hparams)["layers"], dict(found.hparams)["lr"]] == selected_by_paper("zinc12k")["lmgc"][0]
         assert {found.method for found in runs(ZINC)} == {"mymodule:Mine", "gat"}
-        with pytest.raises(UsageError, match=r"--methods: expected of gat.* with --variants bonds, got mymodule:Mine"):
+        with pytest.raises(
+            UsageError, match=r"--methods: expected some of gat.* with --variants bonds, got mymodule:Mine"
+        ):
             runs(ZINC12K, variants=("bonds",))
 
     def test_on_molecules(self, folder: Path, datasets: Path) -> None:

@@ -72,3 +72,12 @@ def test_a_missing_store_leaves_the_text_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no results"):
         keep.main([str(text), str(tmp_path / "none.db")])
     assert text.read_text() == before
+
+
+def test_texts_can_be_read_into_one_store(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.sql", tmp_path / "second.sql"
+    keep.main([str(first), store(tmp_path / "first.db", record(0))])
+    keep.main([str(second), store(tmp_path / "second.db", record(0, mae=9.0), record(1))])
+    for text in (first, second, second):
+        found = back(text, tmp_path / "back.db")
+    assert found == [record(0), record(1)]

@@ -164,7 +164,7 @@ def test_a_failed_run_is_shown_and_the_exit_code_says_so(
         (("reproduce", "zinc12k", "--pe", "rws"), "--pe: expected one of none, lappe, rwse, got 'rws'"),
         (
             ("reproduce", "heterophilic", "--variants", "averaged", "--methods", "acm"),
-            "--methods: expected of gat, gatv2, lmgc, eq12, lmgc-sym with --variants averaged, got acm",
+            "--methods: expected some of gat, gatv2, lmgc, eq12, lmgc-sym with --variants averaged, got acm",
         ),
         (("reproduce", "tiny_study:NONE"), "study: expected a name that 'tiny_study' has, got 'tiny_study:NONE'"),
         (("reproduce", TINY, "--methods", "sdg"), "unknown method 'sdg'; did you mean 'sgd'?"),

@@ -1,6 +1,7 @@
 """The tables of the text pages: values alone in a cell, what they lack as notes, the paper's values apart."""
 
 import re
+from dataclasses import replace
 
 from stored_results import full_table, record
 
@@ -43,6 +44,23 @@ def test_a_cell_holds_one_value_and_no_more() -> None:
     (papers,) = page.papers
     assert papers.columns == page.ours[0].columns
     assert {method: cells[0].text for method, cells in papers.rows}["LMGC"] == "0.241 ± 0.018"
+
+
+def test_what_stands_where_there_is_no_value_is_said() -> None:
+    page = of_zinc12k(molecule("acm", 0.3, 1, 200), molecule("lmgc", 0.2, 2, 60, "rings"))
+    assert page.legend == "missing: not computed so far; –: the method has no such form"
+    whole = of_zinc12k(molecule("acm", 0.3, 1, 200))
+    assert whole.legend == ""
+
+
+def test_runs_that_diverged_are_said_and_not_asked_for_again() -> None:
+    cells = [replace(molecule("acm", 0.3, 4, 1_000), diverged=count) for count in (0, 1, 2)]
+    entries = []
+    for cell in cells:
+        table = fill(ZINC12K, studies.load("zinc12k"), [cell], [], everything=False)
+        entries += [entry for row in table.rows for entry in row.entries if entry.ours]
+    assert [entry.remark for entry in entries] == ["", "1 run diverged", "2 runs diverged"]
+    assert not any(entry.command for entry in entries)
 
 
 def test_one_value_of_the_paper_for_all_columns_is_a_column() -> None:

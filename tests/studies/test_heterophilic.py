@@ -101,7 +101,7 @@ class TestRuns:
         assert {run.variant for run in both} == {"residual", "averaged"}
         assert {run.variant for run in runs(datasets=("texas",), methods=("lmgc",))} == {"residual"}
         with pytest.raises(
-            UsageError, match=r"--methods: expected of .* with --datasets texas --variants averaged, got acm"
+            UsageError, match=r"--methods: expected some of .* with --datasets texas --variants averaged, got acm"
         ):
             runs(datasets=("texas",), variants=("averaged",), methods=("lmgc", "acm"))
 

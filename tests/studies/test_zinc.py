@@ -143,9 +143,9 @@ class TestPlan:
 
     def test_wrong_options(self) -> None:
         scored = ", ".join(methods.names(lambda record: record.scored))
-        with pytest.raises(UsageError, match=f"--methods: expected of {scored} with --variants bonds, got gin"):
+        with pytest.raises(UsageError, match=f"--methods: expected some of {scored} with --variants bonds, got gin"):
             runs(methods=("gin", "lmgc"), variants=("bonds",))
-        with pytest.raises(UsageError, match=r"--methods: expected of .* with --edge-features, got gin"):
+        with pytest.raises(UsageError, match=r"--methods: expected some of .* with --edge-features, got gin"):
             runs(methods=("gin", "lmgc"), extras=(("edge_features", True),))
         with pytest.raises(UsageError, match="--epochs: expected a whole number, at least 1, got 0"):
             runs(extras=(("epochs", 0),))
@@ -153,7 +153,7 @@ class TestPlan:
             runs(extras=(("pe", "rws"),))
         with pytest.raises(
             UsageError,
-            match=r"--variants: expected of residual, all, bonds, rings, structure with .*--gain 0.5, got basic",
+            match=r"--variants: expected some of residual, all, bonds, rings, structure with .*--gain 0.5, got basic",
         ):
             runs(extras=(("gain", 0.5),), variants=("basic", "all"))
         assert {run.variant for run in runs(extras=(("gain", 0.5),))} == {"residual", "all"}

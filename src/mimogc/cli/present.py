@@ -15,7 +15,7 @@ from rich.table import Table
 from mimogc.runs.driver import Summary
 from mimogc.runs.options import variant_title
 from mimogc.runs.run import Run, Scalar
-from mimogc.runs.selection import Cell
+from mimogc.runs.selection import Cell, diverged, lacks
 from mimogc.runs.store import DEFAULT
 from mimogc.runs.study import Options, Study, complete, says_what_follows
 from mimogc.runs.times import duration, expected
@@ -106,9 +106,10 @@ def results(study: Study, summary: Summary) -> None:
     for cell in cells:
         spread = f" ± {cell.std:.2g}" if cell.count > 1 else ""
         row = {"dataset": cell.dataset, "variant": cell.title, "method": cell.method, "metric": cell.metric}
-        row |= {"mean ± std": f"{cell.mean:.3g}{spread}", "repeats": f"{cell.count} of {cell.expected}"}
+        rests = [*(lacks(study, cell) or [f"{cell.count} repeats"]), *diverged(cell)]
+        row |= {"mean ± std": f"{cell.mean:.3g}{spread}", "rests on": ", ".join(rests)}
         rows.append(row | {"selected": _pairs(pair for pair in values[id(cell)] if pair not in shared)})
-    alike = [name for name in ("dataset", "variant", "metric", "repeats") if len({row[name] for row in rows}) == 1]
+    alike = [name for name in ("dataset", "variant", "metric", "rests on") if len({row[name] for row in rows}) == 1]
     alike = alike if len(rows) > 1 else []
     unseen = {*alike, *([] if any(row["selected"] for row in rows) else ["selected"])}
     print(study.title)

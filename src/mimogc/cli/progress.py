@@ -1,5 +1,6 @@
 """What a person sees while runs are computed: a live bar on a terminal, else a plain line now and then."""
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -81,6 +82,8 @@ class Display:
             many = f" and {len(records) - 1} more" if len(records) > 1 else ""
             line = escape(f"{records[0].run.label()}{many}: {reason}")
             self.console.print(f"[red]failed[/] {line}", soft_wrap=True, highlight=False)
+            if os.environ.get("MIMOGC_DEBUG", "0") != "0":
+                self.console.print(records[0].error.partition("\n")[2], soft_wrap=True, highlight=False, markup=False)
         else:
             self.current = f"{_name(batch)} {_values(records[-1].outcome.metrics)}"
         self._show()

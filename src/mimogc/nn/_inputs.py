@@ -148,10 +148,12 @@ def with_weights(
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(value).__name__}")
     if edge_weight is not None and (not weighted or edge_dim is not None):
-        raise ValueError(
-            "edge_weight: expected None, because the layer has edge_dim, or coefficients that are not made of the "
-            f"adjacency matrix (edge_dim gives their scores a term), got shape {list(edge_weight.shape)}"
+        why = (
+            "the layer has edge_dim; weights can be a column of edge_attr"
+            if edge_dim is not None
+            else "its coefficients are not made of the adjacency matrix; as edge_attr, with edge_dim=1, they add to scores"
         )
+        raise ValueError(f"edge_weight: expected None, because {why}; got shape {list(edge_weight.shape)}")
     if not weighted or edge_dim is not None:
         return edge_attr, edge_weight
     if edge_attr is not None and edge_weight is not None:

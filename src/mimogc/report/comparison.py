@@ -17,6 +17,7 @@ CLEAR = 2.0  # standard errors from which on a difference is called clear
 # Of fewer than ten pairs: what they have to exceed, Student's t at 95 %, two-sided; of one pair nothing is clear. From
 # ten on, the splits of the paper, 2 is the rule that the pages have always named; t would be 2.3 there.
 _FEW = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31}
+_NONE = "–: no runs of both that are equally long and did not diverge."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def paired_by_split(study: Study, records: Sequence[Record]) -> list[SideTable]:
     places = sorted({gap.dataset for gap in gaps}, key=lambda name: place(study.datasets, name))
     caption = (
         "LMGC's test score minus the method's on the same split, averaged over the repeats: mean ± standard error over "
-        f"the splits, in percentage points. Bold: more than {_bound(gaps)} from zero. The splits of a "
+        f"the splits, in percentage points. Bold: more than {_bound(gaps)} from zero. {_NONE} The splits of a "
         "dataset share most of their nodes, so that the true uncertainty is larger than the standard error says."
     )
     found = {(gap.against, gap.dataset): gap for gap in gaps}
@@ -48,7 +49,7 @@ def paired_by_seed(study: Study, records: Sequence[Record]) -> list[SideTable]:
     places = sorted({gap.variant for gap in gaps}, key=lambda name: place(study.variants, name))
     caption = (
         "The method's test error minus LMGC's with the same seed, above zero where LMGC is ahead: mean ± standard "
-        f"error over the seeds that both have. Bold: more than {_bound(gaps)} from zero. What runs with "
+        f"error over the seeds that both have. Bold: more than {_bound(gaps)} from zero. {_NONE} What runs with "
         "the same seed share is the order of the molecules; their weights are drawn from it, but for other shapes."
     )
     return _table(caption, {(gap.against, gap.variant): gap for gap in gaps}, places, places, 3)
@@ -90,7 +91,7 @@ def findings(records: Sequence[Record]) -> list[str]:
         f"comparisons{_in_brackets(ahead)}, behind in {len(behind) or 'none'}{_in_brackets(behind)}",
         *[f"the other {open_ones} are not decided by these runs"] * bool(open_ones),
     ]
-    words = ["; ".join(parts) + "."]
+    words = ["; ".join(parts) + ". Nothing is corrected for the number of comparisons."]
     inverted = [gap for gap in behind if (_paper(gap) or 0) > 0]
     if inverted:
         words.append(
@@ -133,7 +134,7 @@ def _bound(gaps: Sequence[Difference]) -> str:
 
 def _shown(gap: Difference | None, decimals: int) -> tuple[str, bool]:
     if gap is None:
-        return "missing", False
+        return "–", False
     text = f"{gap.mean:+.{decimals}f}".replace("-", numbers.MINUS)
     if gap.standard_error == gap.standard_error:
         text += f" ± {gap.standard_error:.{decimals}f}"

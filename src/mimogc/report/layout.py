@@ -8,6 +8,7 @@ from string import ascii_lowercase
 
 from mimogc.report.tables import Entry, FilledTable, Row
 
+NONE = "–"
 WIDEST = 7  # columns side by side on the site
 
 
@@ -36,6 +37,13 @@ class Layout:
     papers: tuple[Block, ...]  # none where the paper has one value for all columns, which then stands beside ours
     notes: tuple[tuple[str, str], ...]  # letter and what it says of the values that have it
 
+    @property
+    def legend(self) -> str:
+        """What stands where there are no values."""
+        shown = {cell.text for block in self.ours for _, cells in block.rows for cell in cells}
+        said = {"missing": "not computed so far", NONE: "the method has no such form"}
+        return "; ".join(f"{text}: {meaning}" for text, meaning in said.items() if text in shown)
+
 
 def layout(table: FilledTable) -> Layout:
     """The table in parts that a page is wide enough for; a row is in those parts for which it has a value."""
@@ -45,11 +53,11 @@ def layout(table: FilledTable) -> Layout:
 
     def ours(entry: Entry) -> CellText:
         if not entry.ours:
-            return CellText("missing" if entry.possible else "–")
+            return CellText("missing" if entry.possible else NONE)
         return CellText(entry.ours, entry.rank, letters.get(table.remark(entry), ""))
 
     def papers(entry: Entry) -> CellText:
-        return CellText(entry.paper or "–", entry.paper_rank)
+        return CellText(entry.paper or NONE, entry.paper_rank)
 
     shared = table.shared
     everywhere = range(len(table.columns))

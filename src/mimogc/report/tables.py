@@ -15,11 +15,12 @@ from mimogc.report.specs import Column, TableSpec
 from mimogc.runs.driver import make_plan, to_come
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import HParams, Record, hparams
-from mimogc.runs.selection import Cell, place
+from mimogc.runs.selection import Cell, diverged, lacks, place
 from mimogc.runs.study import Options, Study, arguments, says_what_follows
 from mimogc.runs.times import about, duration, expected
 
 RANKS = ("best", "second")
+UNRANKED = ("seconds_per_epoch",)  # runs are of several machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +114,17 @@ def fill(
     shared = bool(theirs) and len(columns) > 1 and len({_published_key(c) for c in columns}) == 1
     ranked = [m for m in methods if any((m, c) in theirs for c in columns)] or list(methods)
     lower = {c: study.lower_is_better(c.metric) for c in columns}
-    rank = {c: _ranks(_peers(by_name[c.study], c, ours, ranked), lower[c]) for c in columns}
+    peers = {c: {} if c.metric in UNRANKED else _peers(by_name[c.study], c, ours, ranked) for c in columns}
+    rank = {c: _ranks(peers[c], lower[c]) for c in columns}
     paper_rank = {c: _ranks({m: theirs[m, c].mean for m in ranked if (m, c) in theirs}, lower[c]) for c in columns}
     rows, gaps = [], {}
     for method in methods:
         entries = []
         for column in columns:
             cell, paper, owner = ours.get((method, column)), theirs.get((method, column)), by_name[column.study]
-            remark = _remark(owner, cell) if cell else ""
+            lacking = lacks(owner, cell) if cell else []
             possible = _possible(owner, method, column)
-            if possible and (cell is None or remark):
+            if possible and (cell is None or lacking):
                 request = Options((method,), (column.dataset,), (column.variant,), extras=column.options)
                 gaps[method, column] = _command(owner, request, options)
             entries.append(
@@ -133,7 +135,7 @@ def fill(
                     paper=numbers.mean_std(paper.mean, paper.std, spec.published_decimals) if paper else "",
                     paper_rank=paper_rank[column].get(method, ""),
                     difference=numbers.difference(cell.mean, paper.mean, spec.decimals) if cell and paper else "",
-                    remark=remark,
+                    remark=", ".join([*lacking, *(diverged(cell) if cell else [])]),
                     command=gaps.get((method, column), ""),
                     possible=possible,
                 )
@@ -225,18 +227,6 @@ def _possible(study: Study, method: str, column: Column) -> bool:
     with suppress(OSError, RuntimeError, ValueError):  # of a file or module of one's own that is no longer there
         return study.unusual(hparams(**study.values(*where, Options(extras=hparams(**values))))) == column.options
     return True
-
-
-def _remark(study: Study, cell: Cell) -> str:
-    """How a value falls short of the full study: fewer repeats or splits, or shorter training as with --quick."""
-    remarks = [f"{cell.count} of {cell.expected} repeats"] if cell.count < cell.expected else []
-    remarks += [cell.lacks] if cell.lacks else []
-    values = dict(cell.hparams)
-    for option in study.options:
-        full = study.full(option, cell.dataset, cell.variant)
-        if option.extent and values.get(option.name, full) < full:  # type: ignore[operator]
-            remarks.append(f"{values[option.name]:,} of {full:,} {option.name}")
-    return ", ".join(remarks)
 
 
 def _command(study: Study, request: Options, options: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ class Cell:
     hparams: HParams  #: the selected ones
     lacks: str = ""  #: what each repeat lacks, such as "4 of 10 splits"
     options: HParams = ()  #: the options of the study that are not as usual
+    diverged: int = 0  #: of the runs behind the mean
 
     @property
     def title(self) -> str:
@@ -123,8 +124,26 @@ def cell_of(
     found = list(values) or scores(study, records, metric)
     spread = statistics.stdev(found) if len(found) > 1 and all(map(math.isfinite, found)) else math.nan
     given = {"expected": max(1, study.seeds), "options": study.unusual(run.hparams), **more}
+    given["diverged"] = sum(record.status == "diverged" for record in records)
     numbers = statistics.fmean(found), spread, len(found)
     return Cell(run.dataset, run.method, run.variant, metric, *numbers, hparams=run.hparams, **given)  # type: ignore[arg-type]
+
+
+def lacks(study: "Study", cell: Cell) -> list[str]:
+    """How a value falls short of the full study: fewer repeats or splits, or shorter training as with --quick."""
+    found = [f"{cell.count} of {cell.expected} repeats"] if cell.count < cell.expected else []
+    found += [cell.lacks] if cell.lacks else []
+    values = dict(cell.hparams)
+    for option in study.options:
+        full = study.full(option, cell.dataset, cell.variant)
+        if option.extent and values.get(option.name, full) < full:  # type: ignore[operator]
+            found.append(f"{values[option.name]:,} of {full:,} {option.name}")
+    return found
+
+
+def diverged(cell: Cell) -> list[str]:
+    """How many of the runs diverged, which no further run would mend."""
+    return [f"{cell.diverged:,} {'run' if cell.diverged == 1 else 'runs'} diverged"] if cell.diverged else []
 
 
 def metric_of(record: Record) -> str:
@@ -144,17 +163,25 @@ def means_by_seed(repeats: Iterable[Record]) -> list[float]:
 def paired_differences(
     study: "Study", selected: Iterable[Record], method: str, pair: Callable[[Run], int]
 ) -> list[Difference]:
-    """How far `method` is ahead of every other one: the difference in each `pair` of runs, means of its repeats."""
+    """How far `method` is ahead of every other one: the difference in each `pair` of runs, means of its repeats.
+
+    Runs that diverged are left out, and so are methods that were trained for longer or shorter than `method`.
+    """
     found: dict[tuple[str, str, str, str], dict[int, list[float]]] = {}
+    length: dict[tuple[str, str, str, str], tuple[Scalar, ...]] = {}
     for record in selected:
+        if record.status == "diverged":
+            continue
         run, metric = record.run, metric_of(record)
+        length[run.dataset, run.variant, metric, run.method] = extent(study, run)
         by_pair = found.setdefault((run.dataset, run.variant, metric, run.method), {})
         by_pair.setdefault(pair(run), []).append(record.outcome.metrics[metric])
     differences = []
     for (dataset, variant, metric, other), theirs in found.items():
-        ours = found.get((dataset, variant, metric, method), {})
+        lead = dataset, variant, metric, method
+        ours = found.get(lead, {})
         shared = ours.keys() & theirs.keys()
-        if other == method or not shared:
+        if other == method or not shared or length[lead] != length[dataset, variant, metric, other]:
             continue
         sign = -1 if study.lower_is_better(metric) else 1
         gaps = [sign * (statistics.fmean(ours[key]) - statistics.fmean(theirs[key])) for key in sorted(shared)]

@@ -232,7 +232,9 @@ def _refuse_what_has_no_runs(study: Study, options: Options) -> None:
         if kind in options.asked and absent and with_runs:
             rest = " ".join(arguments(study, replace(options, **{kind: ()})))  # type: ignore[arg-type]
             possible = ", ".join(name for name in getattr(study, kind) if name in with_runs)
-            raise UsageError(f"--{kind}: expected of {possible} with {rest or study.name}, got {', '.join(absent)}")
+            raise UsageError(
+                f"--{kind}: expected some of {possible} with {rest or study.name}, got {', '.join(absent)}"
+            )
 
 
 def arguments(study: Study, options: Options) -> list[str]:

@@ -116,7 +116,7 @@ class Heterophilic(MethodStudy):
         Option("undirected", False, "add the reverse of every edge"),
         Option("no_self_loops", False, "leave self-loops out"),
         Option("budget", 100_000, "most parameters of a model", least=1),
-        Option("channels", 0, "width of the model; 0: as the budget allows", least=0, late=True),
+        Option("channels", 0, "width of the model, whatever the budget; 0: as it allows", least=0, late=True),
         Option("gain", "auto", GAIN, choices=("auto", "none"), numbers=True, late=True),
         Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
         Option("dropout_rate", AUTO, DROPOUT_RATE, least=0, most=0.95, choices=(AUTO,), numbers=True, late=True),
