@@ -153,6 +153,8 @@ def test_truncated_or_absent_npz(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match=r"short\.npz: not a readable npz file.*; it may be truncated$"):
         load_npz(path)
+    with pytest.raises(DataError, match=r"expected an npz file with .*, got a folder"):
+        load_npz(tmp_path)
     with pytest.raises(DataError, match=r"absent\.npz: no such file"):
         load_nodes(f"npz:{tmp_path / 'absent.npz'}")
 

@@ -99,6 +99,10 @@ def test_a_pair_belongs_to_its_smallest_ring() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="largest: expected at least 3, got 2"):
         find_rings(undirected((0, 1)), 2)
+    with pytest.raises(TypeError, match=r"graph: expected a Graph .*, got Tensor"):
+        find_rings(torch.zeros(2, 3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"molecules: expected Molecules .*, got Tensor"):
+        with_rings(torch.zeros(3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="graph: expected one set of nodes, got 2 sources and 3 targets"):
         find_rings(Graph.from_edge_index(torch.tensor([[0], [2]]), (2, 3)))
     with pytest.raises(ValueError, match=r"types: expected numbers from 1 to 255 \(0 is the self-loop\)"):

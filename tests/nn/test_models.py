@@ -323,6 +323,11 @@ class TestBondConv:
 
     def test_wrong_arguments(self) -> None:
         batch = batch_of([5])
+        kinds = torch.zeros(15, dtype=torch.int64)
+        for place, found in ((3, "torch.int64, 0 to 3"), (-1, "torch.int64, -1 to 0")):
+            kinds[4] = place
+            with pytest.raises(ValueError, match=f"kinds: expected int64 from 0 to 2, got {found}"):
+                TypedGraph.of(batch.graph, kinds, 3, torch.float32)
         with pytest.raises(ValueError, match=r"kinds: expected shape \[15\], got \[3\]"):
             TypedGraph.of(batch.graph, torch.zeros(3, dtype=torch.long), 4, torch.float32)
         plain = Graph.from_edge_index(torch.tensor([[0], [1]]), 5)

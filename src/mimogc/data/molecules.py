@@ -66,6 +66,9 @@ class Molecules:
     def __len__(self) -> int:
         return self.y.size(0)
 
+    def __repr__(self) -> str:
+        return f"Molecules({self.name}: {len(self):,} molecules, {self.atom.numel():,} atoms)"
+
     def split(self, name: Split) -> Tensor:
         """[n] the molecules of a split."""
         if name not in SPLITS:

@@ -171,6 +171,8 @@ def _read_npz(path: Path) -> dict[str, Array]:
             arrays = {key: _plain(path, key, file) for key in _ARRAYS}
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; npz:PATH names an npz file with {names}") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path}: expected an npz file with {names}, got a folder") from error
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, AttributeError) as error:
         reason = "it was not written by np.savez" if "pickle" in str(error) else str(error)
         raise DataError(f"{path}: not a readable npz file ({reason}); it may be truncated") from error

@@ -28,6 +28,9 @@ class RingPairs:
     size: Tensor  #: [P] int64: nodes of the ring
     distance: Tensor  #: [P] int64: steps along the ring; 1 is an edge of the graph
 
+    def __repr__(self) -> str:
+        return f"RingPairs({self.size.numel():,} pairs)"
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeTable:
@@ -74,6 +77,8 @@ def find_rings(graph: Graph, largest: int = LARGEST) -> dict[int, Tensor]:
         Size → ``[R, size]`` int64: the nodes in the order of the ring, from the smallest to its smaller neighbour.
         Such a cycle has no chord, so its nodes say which it is.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph: expected a Graph (Graph.from_edge_index), got {type(graph).__name__}")
     if largest < 3:
         raise ValueError(f"largest: expected at least 3, got {largest}")
     if graph.num_src != graph.num_dst:
@@ -190,6 +195,8 @@ def with_rings(molecules: Molecules, table: EdgeTable = RINGS, largest: int = LA
 
     `looped` is what changes, its edges and its ``bond``; `plain` stays what the dataset gives. The rings are cached.
     """
+    if not isinstance(molecules, Molecules):
+        raise TypeError(f"molecules: expected Molecules (load_molecules), got {type(molecules).__name__}")
     arrays = derived(f"{molecules.name}-rings{largest}-{molecules.digest[:16]}", lambda: _arrays(molecules, largest))
     pairs = RingPairs(*(torch.from_numpy(arrays[name].astype(np.int64)) for name in ("index", "size", "distance")))
     ptr, plain = molecules.ptr.numpy(), molecules.plain
