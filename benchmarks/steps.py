@@ -4,18 +4,23 @@
     python benchmarks/steps.py gin:all acm:basic      # these models
     python benchmarks/steps.py gin:all --compile      # and what torch.compile makes of them
     python benchmarks/steps.py lmgc:rings --one-by-one   # and what it buys that the layers are one function
+    python benchmarks/steps.py lmgc:all --kernels      # and what each kernel and the encoder take of a step
 
 One thread. The fixed part, mostly Python and autograd, is what a line through the times of 16 and 64 molecules has at
 none; the floor is the time of the products alone, three multiply-adds per parameter and atom, at the speed of torch.mm.
 """
 
 import argparse
+import collections
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
+from mimogc import _library
 from mimogc.bench.zinc import cells, threads
 from mimogc.studies.zinc_models import build
 from mimogc.training.graphs import BATCH_SIZE, FlatAdamW
@@ -70,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=USUAL, metavar="METHOD:VARIANT", help="default " + " ".join(USUAL))
     parser.add_argument("--compile", action="store_true", help="measure torch.compile(model, dynamic=True), too")
     parser.add_argument("--one-by-one", action="store_true", help="measure layers that are called one by one, too")
+    parser.add_argument("--kernels", action="store_true", help="measure each kernel, torch's products and the encoder")
     given = parser.parse_args(arguments)
     for name in given.models:
         if name.count(":") != 1:
@@ -85,10 +91,65 @@ def main(arguments: Sequence[str] | None = None) -> None:
             floor = 1e3 * 3 * numbers * steps.atoms / products_per_second()
             line = f"{name:12s}{usual:5.1f}{few - FEW * each:7.1f}{each:15.3f}{floor:7.1f}"
             print(f"{line}   {steps.atoms:.0f}, {numbers:,}", flush=True)
+            if given.kernels:
+                kernels(steps)
             if given.compile:
                 beside(steps, "compiled", torch.compile(steps.model, dynamic=True))
             if given.one_by_one:
                 beside(steps, "one by one", Hooked(steps.model))
+
+
+class Timed:
+    """The compiled library, whose functions add up the time that they take."""
+
+    def __init__(self, kernels: Any) -> None:
+        self.kernels = kernels
+        self.seconds: collections.Counter[str] = collections.Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.kernels, name)
+        if not callable(found):
+            return found
+
+        def timed(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            result = found(*arguments)
+            self.seconds[name] += time.perf_counter() - start
+            return result
+
+        return timed
+
+
+def kernels(steps: Steps) -> None:
+    """Print what each kernel takes of a step, torch's matrix products in it, and the encoder of the model."""
+    own = _library.library()
+    if own is None:
+        raise SystemExit("steps: --kernels needs the compiled kernels")
+    timed = Timed(own.kernels)
+    with patch.object(_library, "library", lambda: own._replace(kernels=timed)):
+        for _ in range(TURNS):
+            steps.seconds(BATCH_SIZE)
+    count = TURNS * len(steps.batches[BATCH_SIZE])
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
+        steps.seconds(BATCH_SIZE)
+    of_torch = {event.key: event.self_cpu_time_total for event in found.key_averages()}  # in microseconds
+    products = sum(of_torch.get(f"aten::{name}", 0.0) for name in ("mm", "addmm", "addmm_", "bmm"))
+    parts = {name.removeprefix("mimogc_"): seconds / count for name, seconds in timed.seconds.most_common()}
+    parts["torch's products"] = products / 1e6 / len(steps.batches[BATCH_SIZE])
+    if steps.model.encoder is not None:
+        parts["encoder"] = encoder(steps)
+    print("  " + ", ".join(f"{name} {1e3 * seconds:.2f}" for name, seconds in parts.items()), flush=True)
+
+
+def encoder(steps: Steps) -> float:
+    """Seconds of a step that the embedding with its positional encoding takes, forward and backward."""
+    times = []
+    for batch in steps.batches[BATCH_SIZE] * TURNS:
+        start = time.perf_counter()
+        embedded = steps.model._embedded(batch)
+        torch.autograd.backward(embedded, torch.ones_like(embedded))
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 class Hooked(torch.nn.Module):
