@@ -414,6 +414,39 @@ class TestOnTexas:
             with pytest.raises(UsageError, match="dropout-rate"):
                 runs(**options, extras=(("dropout_rate", wrong),))
 
+    def test_layers_start_at_the_scale_that_is_asked_for(self, datasets: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
+        extras = (("layers", 2), ("channels", 8), ("gain", 0.1), ("branch_scale", 5.0))
+        (run, *_) = runs(**options, extras=extras)
+        assert {("branch_scale", 5.0), ("gain", 0.1)} <= set(STUDY.unusual(run.hparams))
+        model, task = build(run)
+        scales: list[float] = []
+        for layer in model.layers:
+            layer.register_forward_hook(lambda layer, args, out: scales.append(float(out.square().mean().sqrt())))
+        with torch.no_grad():
+            model.eval()(task.x, task.graph)
+        assert scales == pytest.approx([5.0] * 2, rel=0.05)
+        with pytest.raises(UsageError, match="--methods"):  # which are not brought to any scale
+            runs(datasets=("texas",), methods=("gcn",), extras=(("branch_scale", 5.0),))
+
+    def test_score_vectors_have_a_learning_rate_of_their_own(self, datasets: Path, tmp_path: Path) -> None:
+        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
+        (run, *_) = runs(**options, extras=(("layers", 2), ("channels", 8), ("gain", 0.1), ("score_lr", 0.5)))
+        assert ("score_lr", 0.5) in STUDY.unusual(run.hparams)
+        moved = {}
+        for score_lr in (0.0, 1.0, 0.5):
+            model, task = build(run)
+            before = {name: value.detach().clone() for name, value in model.named_parameters()}
+            long_training.train(model, task, 0, 0.01, 1, tmp_path / f"{score_lr}.pt", score_lr=score_lr)
+            moved[score_lr] = {name: (value - before[name]).abs().max() for name, value in model.named_parameters()}
+        for name, most in moved[1.0].items():  # Adam's first step is the learning rate
+            share = 0.5 if name.endswith("coefficients.att") else 1.0
+            assert moved[0.5][name].item() == pytest.approx(share * most.item(), rel=1e-3, abs=1e-7), name
+            assert (moved[0.0][name] == 0) == (share == 0.5 or most == 0), name
+        for wrong in ({"variants": ("residual",)}, {"methods": ("gcn",)}):
+            with pytest.raises(UsageError, match=r"--(methods|variants)"):
+                runs(**{**options, **wrong}, extras=(("score_lr", 0.5),))
+
     def test_every_method_can_start_at_unit_scale(self):
         flag = (("calibrate", True),)
         (run, *_) = runs(datasets=("texas",), methods=("gcn",), extras=flag)

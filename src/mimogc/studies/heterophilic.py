@@ -29,6 +29,8 @@ CURVE_POINTS = 100
 AUTO = "auto"
 DROPOUT_RATE = "probability of dropping a hidden channel; auto: as the grid, the paper or the usual setting has it"
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
+BRANCH_SCALE = "root mean square that layers at unit scale start with instead; 0: as usual"
+SCORE_LR = "learning rate of score vectors, as a share of the others', in the variant deep"
 SPLITS = 10  # of every dataset in the catalog
 # Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
 # Settled by validation in trials that were not kept; gate-0 and gate-0-quiet of `benchmarks/starts.py` can repeat them.
@@ -81,7 +83,8 @@ def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
     start = None if gain == "none" else gain
     model = NodeClassifier(*shape, not values["no_self_loops"], combine, start, batch_norm=deep, linear_skip=deep)
     if methods.method(run.method).calibrated or values.get("calibrate"):
-        scale = QUIET if values.get("start") == QUIET_START else 1.0
+        usual = QUIET if values.get("start") == QUIET_START else 1.0
+        scale = float(values.get("branch_scale", usual))
         calibrate(model, found.x, found.graph, only=Coefficients, scale=scale)
     return model, found
 
@@ -119,12 +122,19 @@ class Heterophilic(MethodStudy):
         Option("channels", 0, "width of the model, whatever the budget; 0: as it allows", least=0, late=True),
         Option("gain", "auto", GAIN, choices=("auto", "none"), numbers=True, late=True),
         Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
+        Option("branch_scale", 0.0, BRANCH_SCALE, least=0, late=True),
+        Option("score_lr", 1.0, SCORE_LR, least=0, late=True),
         Option("dropout_rate", AUTO, DROPOUT_RATE, least=0, most=0.95, choices=(AUTO,), numbers=True, late=True),
     )
     own_names = ("method", "dataset")
 
     def has(self, dataset: str, method: str, variant: str, values: Mapping[str, Scalar]) -> bool:
         if values.get("calibrate") and not takes(method, "add_self_loops"):  # gin and mlp have no scale to bring to one
+            return False
+        record = methods.find(method)
+        if values.get("branch_scale") and not (values.get("calibrate") or record is None or record.calibrated):
+            return False
+        if values.get("score_lr", 1.0) != 1.0 and (variant != DEEP or (record is not None and not record.scored)):
             return False
         return variant != AVERAGED or takes(method, "combine")
 
@@ -268,7 +278,8 @@ def train_run(
             context.progress((done + epoch / epochs) / runs, {"val": history.best[1]})
 
     if run.variant == DEEP:
-        history = large.train(model, task, run.split, lr, epochs, context.folder / f"{run.id}.pt", tell)
+        checkpoint, score_lr = context.folder / f"{run.id}.pt", float(values.get("score_lr", 1.0))
+        history = large.train(model, task, run.split, lr, epochs, checkpoint, tell, score_lr=score_lr)
     else:
         history = nodes.train(model, task, run.split, lr, epochs, tell)
     train_score, val, test = history.best

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -24,11 +25,16 @@ def train(
     checkpoint: Path,
     progress: Callable[[int, History], None] = lambda epoch, history: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    score_lr: float = 1.0,
 ) -> History:
-    """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far."""
+    """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
+
+    The vectors in the scores of coefficients have `score_lr` times the learning rate. Adam moves every number by about
+    the learning rate, and a score is a sum of as many of them as all graphs have channels.
+    """
     rows = task.data.train_mask[:, split].nonzero().flatten()
     labels, scores = task.data.y[rows], scorer(task.data, split)
-    optimiser = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    optimiser = torch.optim.Adam(_groups(model, lr, score_lr), lr=lr, fused=True)
     state = load_checkpoint(checkpoint)
     done, history = 0, History()
     if state is not None:
@@ -55,3 +61,11 @@ def train(
             save_checkpoint(checkpoint, {**kept, "history": asdict(history)})
             saved = time.perf_counter()
     return history
+
+
+def _groups(model: NodeClassifier, lr: float, score_lr: float) -> list[dict[str, Any]]:
+    """The parameters, those of scores with a learning rate of their own where that is another."""
+    scores = {name for name, _ in model.named_parameters() if ".coefficients.att" in name and score_lr != 1.0}
+    groups = [[value for name, value in model.named_parameters() if (name in scores) is own] for own in (False, True)]
+    rates = lr, lr * score_lr
+    return [{"params": group, "lr": rate} for group, rate in zip(groups, rates, strict=True) if group]
