@@ -78,7 +78,7 @@ def _tables(db: sqlite3.Connection, shared: dict[str, int]) -> Iterator[str]:
                 else _literal(value)
                 for column, value in zip(columns, row, strict=True)
             )
-            yield f"INSERT OR IGNORE INTO {name} VALUES ({', '.join(cells)});"
+            yield f"INSERT INTO {name} VALUES ({', '.join(cells)}) ON CONFLICT({columns[0]}) DO NOTHING;"
 
 
 def _literal(value: str | float) -> str:

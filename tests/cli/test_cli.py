@@ -114,8 +114,7 @@ def test_help_of_a_study_has_its_options(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_all_rows_share_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = mimogc(capsys, "reproduce", TINY, *STORE, "--quick")
     assert out.count("momentum=0.0") == out.count("steps=10") == 1
-    assert "1 of 3" in out
-    assert "repeats" in out
+    assert "rests on 1 of 3 repeats, 10 of 100 steps" in out
 
 
 def test_a_wrong_backend_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The models are the ones the paper describes, fit their budget, and see sparse features as dense ones."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -128,6 +129,24 @@ def test_dropout(p: float) -> None:
     assert columns.min() > p - 0.12
     assert columns.max() < p + 0.12
     assert torch.equal(torch.autograd.grad(out.sum(), h)[0], out.detach())
+    dropped = (out == 0).flatten().double() - p
+    neighbours = (dropped[1:] * dropped[:-1]).mean() / (p * (1 - p))
+    assert abs(float(neighbours)) < 0.02  # entries have draws of their own
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_dropout_of_other_types_and_shapes(dtype: torch.dtype) -> None:
+    for p in (0.25, 0.2, 1e-12, 1 - 1e-6):
+        for h in (torch.ones(0, 4, dtype=dtype), torch.ones(7, 5, dtype=dtype).t(), torch.ones((), dtype=dtype)):
+            out = dropout(h, p)
+            assert (out.shape, out.dtype) == (h.shape, h.dtype)
+    assert torch.equal(dropout(torch.ones(9, dtype=dtype), 1e-12), torch.ones(9, dtype=dtype))
+
+
+@pytest.mark.parametrize("p", [1.0, 1.3, -0.1, "0.5", True, math.nan])
+def test_a_dropout_that_is_no_probability_is_refused(p: object) -> None:
+    with pytest.raises(ValueError, match=r"dropout: expected a probability in \[0, 1\), got"):
+        NodeClassifier(4, 8, 2, dropout=p)  # type: ignore[arg-type]
 
 
 class TestSparseFeatures:
@@ -324,10 +343,12 @@ class TestBondConv:
     def test_wrong_arguments(self) -> None:
         batch = batch_of([5])
         kinds = torch.zeros(15, dtype=torch.int64)
-        for place, found in ((3, "torch.int64, 0 to 3"), (-1, "torch.int64, -1 to 0")):
+        for place, found in ((3, "0 to 3"), (-1, "-1 to 0")):
             kinds[4] = place
-            with pytest.raises(ValueError, match=f"kinds: expected int64 from 0 to 2, got {found}"):
+            with pytest.raises(ValueError, match=f"kinds: expected types from 0 to 2, got {found}"):
                 TypedGraph.of(batch.graph, kinds, 3, torch.float32)
+        with pytest.raises(TypeError, match=r"kinds: expected int64, got torch\.float32"):
+            TypedGraph.of(batch.graph, torch.zeros(15), 3, torch.float32)
         with pytest.raises(ValueError, match=r"kinds: expected shape \[15\], got \[3\]"):
             TypedGraph.of(batch.graph, torch.zeros(3, dtype=torch.long), 4, torch.float32)
         plain = Graph.from_edge_index(torch.tensor([[0], [1]]), 5)

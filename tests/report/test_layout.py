@@ -48,19 +48,33 @@ def test_a_cell_holds_one_value_and_no_more() -> None:
 
 def test_what_stands_where_there_is_no_value_is_said() -> None:
     page = of_zinc12k(molecule("acm", 0.3, 1, 200), molecule("lmgc", 0.2, 2, 60, "rings"))
-    assert page.legend == "missing: not computed so far; –: the method has no such form"
+    assert page.legend == "missing: not computed so far; –: the method has no such form, or not as the column has it"
     whole = of_zinc12k(molecule("acm", 0.3, 1, 200))
     assert whole.legend == ""
+    with_papers = layout(fill(UNIVERSALITY, STUDY, STUDY.aggregate(full_table()), []))
+    assert "–" in {cell.text for _, cells in with_papers.ours[0].rows for cell in cells}  # MIMO-GC's in the paper
+    assert with_papers.legend == ""
+
+
+def test_a_deep_cell_that_can_be_had_is_missing_and_has_its_command() -> None:
+    of = (("layers", 4), ("heads", 2), ("channels", 64))
+    cell = replace(accuracy("gcn", "squirrel", "deep"), options=of)
+    table = fill(HETEROPHILIC, studies.load("heterophilic"), [cell, accuracy("acm", "squirrel")], [], everything=False)
+    place = next(number for number, column in enumerate(table.columns) if "deep" in column)
+    (entry,) = (row.entries[place] for row in table.rows if row.method == "ACM")
+    assert entry.possible
+    assert "--variants deep" in entry.command
+    assert "--layers 4" in entry.command
 
 
 def test_runs_that_diverged_are_said_and_not_asked_for_again() -> None:
     cells = [replace(molecule("acm", 0.3, 4, 1_000), diverged=count) for count in (0, 1, 2)]
-    entries = []
-    for cell in cells:
+    for cell, said in zip(cells, ("", "1 run diverged", "2 runs diverged"), strict=True):
         table = fill(ZINC12K, studies.load("zinc12k"), [cell], [], everything=False)
-        entries += [entry for row in table.rows for entry in row.entries if entry.ours]
-    assert [entry.remark for entry in entries] == ["", "1 run diverged", "2 runs diverged"]
-    assert not any(entry.command for entry in entries)
+        (entry,) = (entry for row in table.rows for entry in row.entries if entry.ours)
+        assert (entry.diverged, table.remark(entry), entry.command) == (said, said, "")
+        assert table.complete == 1
+        assert table.standing == ""
 
 
 def test_one_value_of_the_paper_for_all_columns_is_a_column() -> None:

@@ -410,6 +410,11 @@ class TestOnTexas:
         assert dict(run.hparams)["dropout"] == 0.2
         assert "dropout_rate" not in dict(run.hparams)  # the same run whichever way its dropout was found
         assert build(run)[0].dropout == 0.2
+        (run, *_) = runs(**options, paper_hparams=True, extras=rate)
+        assert dict(run.hparams)["dropout"] == 0.2
+        found = Record(run, "done", Outcome({"test_accuracy": 70.0, "val_accuracy": 70.0}, {}, 1.0), {}, "2026-01-01")
+        (cell,) = STUDY.aggregate([found])
+        assert cell.lacks == "1 of 10 splits, dropout 0.2"  # neither of the grid nor of the paper
         for wrong in (-0.1, 1.0, "much"):
             with pytest.raises(UsageError, match="dropout-rate"):
                 runs(**options, extras=(("dropout_rate", wrong),))

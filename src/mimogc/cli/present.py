@@ -106,7 +106,8 @@ def results(study: Study, summary: Summary) -> None:
     for cell in cells:
         spread = f" ± {cell.std:.2g}" if cell.count > 1 else ""
         row = {"dataset": cell.dataset, "variant": cell.title, "method": cell.method, "metric": cell.metric}
-        rests = [*(lacks(study, cell) or [f"{cell.count} repeats"]), *diverged(cell)]
+        whole = f"{cell.count} {'repeat' if cell.count == 1 else 'repeats'}"
+        rests = [*(lacks(study, cell) or [whole]), *diverged(cell)]
         row |= {"mean ± std": f"{cell.mean:.3g}{spread}", "rests on": ", ".join(rests)}
         rows.append(row | {"selected": _pairs(pair for pair in values[id(cell)] if pair not in shared)})
     alike = [name for name in ("dataset", "variant", "metric", "rests on") if len({row[name] for row in rows}) == 1]

@@ -54,7 +54,9 @@ class NodeClassifier(torch.nn.Module):
     ) -> None:
         super().__init__()
         record = record_of(method)
-        self.dropout = dropout
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout!r}")
+        self.dropout = float(dropout)
         self.encoder = Encoder(in_channels, channels)
         self.layers = torch.nn.ModuleList(
             record.build(channels, heads, residual=True, add_self_loops=add_self_loops, combine=combine)

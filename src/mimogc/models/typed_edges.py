@@ -32,11 +32,15 @@ class TypedGraph:
         """From ``kinds [E]`` int64 below `types`, in the graph's own edge order."""
         if kinds.shape != (graph.num_edges,):
             raise ValueError(f"kinds: expected shape [{graph.num_edges}], got {list(kinds.shape)}")
+        if kinds.dtype != torch.int64:
+            raise TypeError(f"kinds: expected int64, got {kinds.dtype}")
         try:
             one_hot = F.one_hot(kinds, types)
         except RuntimeError as error:  # it looks at them already
-            found = "none" if kinds.is_floating_point() else f"{int(kinds.min())} to {int(kinds.max())}"
-            raise ValueError(f"kinds: expected int64 from 0 to {types - 1}, got {kinds.dtype}, {found}") from error
+            if not kinds.numel() or 0 <= int(kinds.min()) <= int(kinds.max()) < types:
+                raise
+            found = f"{int(kinds.min())} to {int(kinds.max())}"
+            raise ValueError(f"kinds: expected types from 0 to {types - 1}, got {found}") from error
         typed = replace(graph, edge_attr=one_hot.to(dtype))
         return TypedGraph(typed, typed.dst * types + kinds, kinds)
 

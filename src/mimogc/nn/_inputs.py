@@ -151,7 +151,7 @@ def with_weights(
         why = (
             "the layer has edge_dim; weights can be a column of edge_attr"
             if edge_dim is not None
-            else "coefficients are not made of the adjacency matrix; as edge_attr with edge_dim=1 they add to scores"
+            else "its coefficients are not made of the adjacency matrix; scores take edge_attr, with edge_dim=1"
         )
         raise ValueError(f"edge_weight: expected None, because {why}; got shape {list(edge_weight.shape)}")
     if not weighted or edge_dim is not None:

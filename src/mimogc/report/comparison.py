@@ -17,7 +17,8 @@ CLEAR = 2.0  # standard errors from which on a difference is called clear
 # Of fewer than ten pairs: what they have to exceed, Student's t at 95 %, two-sided; of one pair nothing is clear. From
 # ten on, the splits of the paper, 2 is the rule that the pages have always named; t would be 2.3 there.
 _FEW = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31}
-_NONE = "–: no runs of both that are equally long and did not diverge."
+NONE = "–"
+_NONE = f"{NONE}: none that are equally long, or some diverged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _bound(gaps: Sequence[Difference]) -> str:
 
 def _shown(gap: Difference | None, decimals: int) -> tuple[str, bool]:
     if gap is None:
-        return "–", False
+        return NONE, False
     text = f"{gap.mean:+.{decimals}f}".replace("-", numbers.MINUS)
     if gap.standard_error == gap.standard_error:
         text += f" ± {gap.standard_error:.{decimals}f}"

@@ -19,6 +19,7 @@ class CellText:
     text: str
     rank: str = ""  # "best", "second" or ""
     mark: str = ""  # the letter of a note
+    of_paper: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ class Layout:
     @property
     def legend(self) -> str:
         """What stands where there are no values."""
-        shown = {cell.text for block in self.ours for _, cells in block.rows for cell in cells}
-        said = {"missing": "not computed so far", NONE: "the method has no such form"}
+        shown = {cell.text for block in self.ours for _, cells in block.rows for cell in cells if not cell.of_paper}
+        said = {"missing": "not computed so far", NONE: "the method has no such form, or not as the column has it"}
         return "; ".join(f"{text}: {meaning}" for text, meaning in said.items() if text in shown)
 
 
@@ -57,7 +58,7 @@ def layout(table: FilledTable) -> Layout:
         return CellText(entry.ours, entry.rank, letters.get(table.remark(entry), ""))
 
     def papers(entry: Entry) -> CellText:
-        return CellText(entry.paper or NONE, entry.paper_rank)
+        return CellText(entry.paper or NONE, entry.paper_rank, of_paper=True)
 
     shared = table.shared
     everywhere = range(len(table.columns))
@@ -91,7 +92,7 @@ def _block(
     rows = [row for row in table.rows if any(has(row.entries[place]) for place in part)] or list(table.rows)
 
     def cells(row: Row) -> tuple[CellText, ...]:
-        beside = (CellText(row.paper or "–", row.paper_rank),) * shared
+        beside = (CellText(row.paper or NONE, row.paper_rank, of_paper=True),) * shared
         return (*beside, *(shown(row.entries[place]) for place in part))
 
     columns = (*("Paper",) * shared, *(table.columns[place] for place in part))

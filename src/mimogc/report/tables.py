@@ -34,6 +34,7 @@ class Entry:
     paper_rank: str
     difference: str
     remark: str  # what is incomplete about it
+    diverged: str  # how many of its runs did
     command: str  # that completes it; empty where nothing is missing
     possible: bool = True  # whether the method can be had in the column
 
@@ -82,7 +83,8 @@ class FilledTable:
 
     def remark(self, entry: Entry) -> str:
         """What a cell has to say of its own standing."""
-        return "" if entry.remark == self.usual_remark else entry.remark or "complete"
+        lacks = "" if entry.remark == self.usual_remark else entry.remark or "complete"
+        return ", ".join(filter(None, (lacks, entry.diverged)))
 
     @property
     def total(self) -> int:
@@ -135,7 +137,8 @@ def fill(
                     paper=numbers.mean_std(paper.mean, paper.std, spec.published_decimals) if paper else "",
                     paper_rank=paper_rank[column].get(method, ""),
                     difference=numbers.difference(cell.mean, paper.mean, spec.decimals) if cell and paper else "",
-                    remark=", ".join([*lacking, *(diverged(cell) if cell else [])]),
+                    remark=", ".join(lacking),
+                    diverged=", ".join(diverged(cell)) if cell else "",
                     command=gaps.get((method, column), ""),
                     possible=possible,
                 )
@@ -225,7 +228,8 @@ def _possible(study: Study, method: str, column: Column) -> bool:
     if not study.has(*where, values):
         return False
     with suppress(OSError, RuntimeError, ValueError):  # of a file or module of one's own that is no longer there
-        return study.unusual(hparams(**study.values(*where, Options(extras=hparams(**values))))) == column.options
+        options = Options(extras=hparams(**values), asked=frozenset(dict(column.options)))
+        return study.unusual(hparams(**study.values(*where, options))) == column.options
     return True
 
 

@@ -165,23 +165,25 @@ def paired_differences(
 ) -> list[Difference]:
     """How far `method` is ahead of every other one: the difference in each `pair` of runs, means of its repeats.
 
-    Runs that diverged are left out, and so are methods that were trained for longer or shorter than `method`.
+    Only with methods that were trained for as long as `method`, and where no run of either diverged.
     """
     found: dict[tuple[str, str, str, str], dict[int, list[float]]] = {}
     length: dict[tuple[str, str, str, str], tuple[Scalar, ...]] = {}
+    without: set[tuple[str, str, str, str]] = set()
     for record in selected:
-        if record.status == "diverged":
-            continue
         run, metric = record.run, metric_of(record)
-        length[run.dataset, run.variant, metric, run.method] = extent(study, run)
-        by_pair = found.setdefault((run.dataset, run.variant, metric, run.method), {})
+        cell = run.dataset, run.variant, metric, run.method
+        length[cell] = extent(study, run)
+        if record.status == "diverged":
+            without.add(cell)
+        by_pair = found.setdefault(cell, {})
         by_pair.setdefault(pair(run), []).append(record.outcome.metrics[metric])
     differences = []
     for (dataset, variant, metric, other), theirs in found.items():
-        lead = dataset, variant, metric, method
+        lead, cell = (dataset, variant, metric, method), (dataset, variant, metric, other)
         ours = found.get(lead, {})
         shared = ours.keys() & theirs.keys()
-        if other == method or not shared or length[lead] != length[dataset, variant, metric, other]:
+        if other == method or not shared or length[lead] != length[cell] or without & {lead, cell}:
             continue
         sign = -1 if study.lower_is_better(metric) else 1
         gaps = [sign * (statistics.fmean(ours[key]) - statistics.fmean(theirs[key])) for key in sorted(shared)]

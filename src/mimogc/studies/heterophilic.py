@@ -251,7 +251,10 @@ class Heterophilic(MethodStudy):
         for repeats in cells(self, self.select(records)):
             splits = len({record.run.split for record in repeats})
             known = not repeats[0].run.dataset.startswith("npz:")  # how many splits there should be
-            lacks = f"{splits} of {SPLITS} splits" if known and splits < SPLITS else ""
+            lacking = [f"{splits} of {SPLITS} splits"] * (known and splits < SPLITS)
+            dropout = dict(repeats[0].run.hparams).get("dropout", 0.0)
+            lacking += [f"dropout {dropout}"] * (dropout not in DROPOUTS)  # of --dropout-rate: neither grid nor paper
+            lacks = ", ".join(lacking)
             found.append(cell_of(self, repeats, metric_of(repeats[0]), means_by_seed(repeats), lacks=lacks))
         return found
 
