@@ -16,12 +16,13 @@ from mimogc.graph import Graph
 from mimogc.ops import _native, _native_layers
 from mimogc.ops._checks import Expected
 from mimogc.ops._native import for_one_call, pointer, sizes
+from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
 from mimogc.ops._stacks import Layer, Tensors
 
 
 class Kind(Layer):
-    """A layer to whose output the stack applies GELU."""
+    """A layer whose output GELU is applied to."""
 
     gelu = True
     classes: ClassVar[bool] = False  # whether it takes rows of which several nodes are one
@@ -98,7 +99,7 @@ class Fixed(Kind):
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
         alpha, weight, bias = own
-        h = torch.mm(x, weight.t()).unflatten(1, (alpha.size(1), -1))
+        h = _native_layers.linear(x, weight).unflatten(1, (alpha.size(1), -1))
         return _biased(_native.sum_heads(alpha, h, graph, "sum"), bias), ()
 
     def grad(
@@ -106,7 +107,7 @@ class Fixed(Kind):
     ) -> tuple[Tensor | None, ...]:
         alpha, weight, _ = own
         grad_h = _native.transpose(alpha, g, graph, "sum").flatten(1)
-        grad_x, grad_weight = _map_grads(x, weight, grad_h, needs[0], needs[2])
+        grad_x, grad_weight = _native_layers.linear_grad(x, weight, grad_h, needs[0], needs[2])
         return grad_x, None, grad_weight, g.sum(0) if needs[3] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
@@ -138,7 +139,7 @@ class Pairs(Kind):
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
         att, weight, bias = own
-        h = torch.mm(x, weight.t()).view(x.size(0), *att.shape)
+        h = _native_layers.linear(x, weight).view(x.size(0), *att.shape)
         out, alpha = _native.attention(h, h, att, self.slope, link, bias)
         return out, (h, alpha)
 
@@ -147,7 +148,7 @@ class Pairs(Kind):
     ) -> tuple[Tensor | None, ...]:
         (att, weight, _), (h, alpha) = own, kept
         grad_h, _, grad_att, _ = _native.attention_grad(h, h, att, self.slope, alpha, g, link, same=True)
-        grad_x, grad_weight = _map_grads(x, weight, grad_h.flatten(1), needs[0], needs[2])
+        grad_x, grad_weight = _native_layers.linear_grad(x, weight, grad_h.flatten(1), needs[0], needs[2])
         return grad_x, grad_att if needs[1] else None, grad_weight, g.sum(0) if needs[3] else None
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
@@ -161,11 +162,11 @@ class Pairs(Kind):
 class Signed(Kind):
     """FAGCN: ``α(i,j) = scale_i tanh(source · x_j + target · x_i) scale_j``, one graph.
 
-    The rows of h are scaled before and those of the sum after it, so that the kernel of the tanh serves. Tensors:
-    scale [N, 1], source and target [1, F], weight [C, F], bias [C] or None.
+    The paper's layer with K = 1, whose scores are of x and whose coefficients have a scale at both ends. Tensors: scale
+    [N, 1], source and target [1, F], weight [C, F], bias [C] or None.
     """
 
-    size, kept = 5, 3
+    size, kept, activates = 5, 4, True
 
     def expected(self, own: Tensors, graph: Graph) -> tuple[int, list[Expected]]:
         scale, source, target, weight, bias = own
@@ -174,25 +175,27 @@ class Signed(Kind):
         return channels, [("scale", scale, (graph.num_nodes, 1)), *scores, *_maps(weight, bias, 1, channels)]
 
     def has_kernels(self, own: Tensors) -> bool:
-        return not own[0].requires_grad
+        return not own[0].requires_grad and _native_layers.multiplies(own[3])
 
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
+        """It keeps h, the scores, the derivative of GELU and the vectors of both ends as one."""
         scale, source, target, weight, bias = own
-        h = torch.mm(x, weight.t()).mul_(scale).unsqueeze(1)
-        s, t = torch.mm(x, target.t()), torch.mm(x, source.t())
-        return _biased(_native.tanh_sum(s, t, None, h, graph).mul_(scale), bias), (h, s, t)
+        att = torch.cat([target, source])
+        of = Weights(weight, att, None, None, bias)
+        out, h, st, derivative = _native_layers.layer(x, None, of, 1.0, link, True, scale=scale)
+        return out, (h, st, derivative, att)
 
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
-        (scale, source, target, weight, _), (h, s, t) = own, kept
-        at_target, at_source, grad_h, _ = _native.tanh_sum_grad(s, t, None, h, g * scale, graph)
-        both = torch.cat([at_target, at_source], 1)
-        grad_x, grad_weight = _map_grads(x, weight, grad_h[:, 0].mul_(scale), needs[0], needs[4])
-        grad_x = None if grad_x is None else grad_x.addmm_(both, torch.cat([target, source]))
-        of_target, of_source = torch.mm(both.t(), x).split(1) if needs[2] or needs[3] else (None, None)
-        grads = of_source if needs[2] else None, of_target if needs[3] else None, grad_weight
-        return grad_x, None, *grads, g.sum(0) if needs[5] else None
+        (scale, _, _, weight, bias), (h, st, derivative, att) = own, kept
+        needs_x, _, needs_source, needs_target, needs_weight, needs_bias = needs
+        asked = needs_x, needs_weight, True, False, False, needs_bias
+        of = Weights(weight, att, None, None, bias)
+        found = _native_layers.layer_grad(x, h, of, 1.0, st, derivative, g, link, asked, scale=scale)
+        of_target, of_source = found.att.split(1)
+        ends = of_source if needs_source else None, of_target if needs_target else None
+        return found.x if needs_x else None, None, *ends, found.weight, found.bias
 
     def by_parts(self, x: Tensor, own: Tensors, graph: Graph) -> Tensor:
         scale, source, target, weight, bias = own
@@ -213,9 +216,3 @@ def _maps(weight: Tensor, bias: Tensor | None, heads: int, channels: int) -> lis
 def _biased(out: Tensor, bias: Tensor | None) -> Tensor:
     return out if bias is None else out.add_(bias)
 
-
-def _map_grads(
-    x: Tensor, weight: Tensor, grad_h: Tensor, needs_x: bool, needs_weight: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    """Those of h = x weightᵀ."""
-    return torch.mm(grad_h, weight) if needs_x else None, torch.mm(grad_h.t(), x) if needs_weight else None

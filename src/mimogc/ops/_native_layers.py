@@ -29,9 +29,9 @@ class Typed(NamedTuple):
     received: Tensor  # [num_dst, types·K]: Σ α over the edges of each type into a node, or the gradient to it
 
 
-def _weights(own: Weights, typed: Typed | None) -> Any:
-    more = () if typed is None else (pointer(typed.kinds), typed.types, pointer(typed.received))
-    return for_one_call(*map(pointer, own), *more)
+def _weights(own: Weights, typed: Typed | None = None, scale: Tensor | None = None) -> Any:
+    of_types = (0, 0, 0) if typed is None else (pointer(typed.kinds), typed.types, pointer(typed.received))
+    return for_one_call(*map(pointer, own), *of_types, pointer(scale))
 
 
 def multiplies(weight: Tensor) -> bool:
@@ -40,14 +40,44 @@ def multiplies(weight: Tensor) -> bool:
     return small and min(weight.shape) >= _thresholds.SMALLEST_SIDE
 
 
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """x weightᵀ [N, K·C] of contiguous x [N, F]."""
+    if not multiplies(weight):
+        return torch.mm(x, weight.t())
+    h = x.new_empty((x.size(0), weight.size(0)))
+    of = sizes(x, 1, weight.size(0), features=weight.size(1))
+    run("mimogc_linear", of, x.size(0), pointer(x), pointer(weight), pointer(h))
+    return h
+
+
+def linear_grad(
+    x: Tensor, weight: Tensor, g: Tensor, needs_x: bool, needs_weight: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of `linear` to x and weight from contiguous g [N, K·C]."""
+    if not multiplies(weight):
+        return torch.mm(g, weight) if needs_x else None, torch.mm(g.t(), x) if needs_weight else None
+    grad_x, grad_weight = torch.empty_like(x) if needs_x else None, torch.empty_like(weight) if needs_weight else None
+    of = sizes(x, 1, weight.size(0), features=weight.size(1))
+    run("mimogc_linear_grad", of, x.size(0), *map(pointer, (x, weight, g, grad_x, grad_weight)))
+    return grad_x, grad_weight
+
+
 def layer(
-    x: Tensor | None, h: Tensor | None, own: Weights, slope: float, links: Any, gelu: bool, typed: Typed | None = None
+    x: Tensor | None,
+    h: Tensor | None,
+    own: Weights,
+    slope: float,
+    links: Any,
+    gelu: bool,
+    typed: Typed | None = None,
+    scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The paper's layer from x [num_src, F], or from h = x weightᵀ: out [num_dst, C], h, and the scores st.
 
     h is [num_src, K·C], st [num_src, 2K], the scores of the targets then of the sources. With `gelu`, out is GELU of
     it, and the derivative [num_dst, C] of GELU is the fourth result. `links` is a MimogcGraph;
-    `typed.received` is written.
+    `typed.received` is written. With `scale` [num_src] the scores are those of x, which has to be given, `own.att` is
+    [2K, F], and α is multiplied by the scale of both ends.
     """
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     num_src = links.num_src
@@ -56,7 +86,7 @@ def layer(
     derivative = torch.empty_like(out) if gelu else None
     of = sizes(h, heads, width // heads, features=features, slope=slope)
     places = pointer(x), pointer(h), pointer(st), pointer(out), pointer(derivative)
-    run("mimogc_layer", links, of, _weights(own, typed), *places)
+    run("mimogc_layer", links, of, _weights(own, typed, scale), *places)
     return out, h, st, derivative
 
 
@@ -105,13 +135,14 @@ def layer_grad(
     links: Any,
     needs: tuple[bool, ...],
     typed: Typed | None = None,
+    scale: Tensor | None = None,
 ) -> LayerGradients:
     """The gradients of `layer` from g [num_dst, C]; `needs` says which to x and to the `Weights` are asked for."""
     (width, features), heads = own.weight.shape, own.att.size(0) // 2
     keeps_h = x is None or links.num_edges > _thresholds.MANY_EDGES * links.num_src
-    grads = _room(x, h if keeps_h else None, own, needs)
+    grads = _room(x, h if keeps_h else None, own, needs if scale is None else (True, *needs[1:]))
     of = sizes(h, heads, width // heads, features=features, slope=slope)
-    weights, gradients = _weights(own, typed), for_one_call(*map(pointer, grads))
+    weights, gradients = _weights(own, typed, scale), for_one_call(*map(pointer, grads))
     places = pointer(x), pointer(h), pointer(st), pointer(derivative), pointer(g)
     run("mimogc_layer_grad", links, of, weights, *places, gradients)
     return grads

@@ -41,7 +41,8 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
     const int64_t num_src = graph.num_src, K = sizes.K, F = sizes.F, width = K * sizes.C, M = 2 * K;
     const int64_t panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
     const Scores<T> scores(st, K, given);
-    const T slope = T(sizes.slope);
+    const T *scored = given.scale ? x : h, slope = T(sizes.slope);
+    const int64_t of = given.scale ? F : width;
     Team team(threads_for(work(graph, x ? F : 0, width), sizes.threads));
     const Room<T> packed(panels * panel);
     team.run([&] {
@@ -51,7 +52,7 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
         for (int64_t first = 0; first < num_src; first += kBlock) {
             const int64_t rows = std::min(kBlock, num_src - first);
             if (x) times_packed<T>(rows, F, width, x + first * F, packed.get(), h + first * width);
-            scores_rows<T>(rows, width, M, slope, h + first * width, att, st + first * M);
+            scores_rows<T>(rows, of, M, slope, scored + first * of, att, st + first * M);
             for (int64_t n = first; offset && n < first + rows; n++)
                 for (int64_t k = 0; k < K; k++) st[n * M + k] += offset[k];
         }
@@ -71,6 +72,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
     const int64_t K = sizes.K, C = sizes.C, F = sizes.F, width = K * C, M = 2 * K;
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_weight ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
+    const int64_t att_size = M * (given.scale ? F : width);
     const Scores<T> scores(st, K, given);
     Team team(threads_for(2 * work(graph, x ? F : 0, width), sizes.threads));
     const int threads = team.threads;
@@ -79,7 +81,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
     const Room<T> scaled(derivative ? num_dst * C : 0), grad_st(num_src * M), own_edge(grad_edge ? 0 : E * K);
     if (!grad_edge) grad_edge = own_edge.get();
     const int64_t block_size = grad_h ? 0 : kBlock * width;
-    std::vector<Totals<T>> totals(threads, Totals<T>(M * width, w_panels * w_panel, K, grad_bias ? C : 0, block_size));
+    std::vector<Totals<T>> totals(threads, Totals<T>(att_size, w_panels * w_panel, K, grad_bias ? C : 0, block_size));
     const T* own_g = derivative ? scaled.get() : g;
     team.run([&] {
 #pragma omp for schedule(static) nowait
@@ -112,9 +114,14 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
                 }
                 for (int64_t j = first; grad_offset && j < first + rows; j++)
                     for (int64_t k = 0; k < K; k++) own.offset[k] += grad_st[j * M + k];
-                scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, grad_st.get() + first * M, block,
-                                    own.att.data());
+                const T* of_scores = grad_st.get() + first * M;
+                if (!given.scale)
+                    scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, of_scores, block,
+                                        own.att.data());
                 if (grad_x) times_packed<T>(rows, width, F, block, packed.get(), grad_x + first * F);
+                if (given.scale)
+                    scores_grad_rows<T>(rows, F, M, slope, x + first * F, att, of_scores, grad_x + first * F,
+                                        own.att.data());
                 if (grad_weight) add_transposed_product<T>(rows, F, width, x + first * F, block, own.weight.data());
             }
         }

@@ -75,6 +75,9 @@ typedef struct {
     const int64_t* kinds;  // [num_edges] the type of each edge, or null
     int64_t types;
     void* received;  // [num_dst, types, K]
+    // Where it is given, too, the scores are those of x and not of h, with att [2K, F], and α is multiplied by the
+    // scale of both ends; no rows have parents then, and the gradient to x is always asked for.
+    const void* scale;  // [num_src] or null
 } MimogcWeights;
 
 // Where the gradients of a layer go; all but that to att may be null.
@@ -207,6 +210,13 @@ int64_t mimogc_narrow_layer(const MimogcGraph* graph, const MimogcSizes* sizes, 
 int64_t mimogc_narrow_layer_grad(const MimogcGraph* graph, const MimogcSizes* sizes, const MimogcWeights* weights,
                                  const void* x, const void* st, const void* derivative, const void* g,
                                  const MimogcGradients* gradients);
+
+// h [rows, K·C] = x weightᵀ from x [rows, F] and weight [K·C, F], with F and K·C at least 32.
+int64_t mimogc_linear(const MimogcSizes* sizes, int64_t rows, const void* x, const void* weight, void* h);
+
+// Its gradients from g [rows, K·C]; either may be null.
+int64_t mimogc_linear_grad(const MimogcSizes* sizes, int64_t rows, const void* x, const void* weight, const void* g,
+                           void* grad_x, void* grad_weight);
 
 // GIN's layer from x [num_src, F] to out [num_dst, C], with F and C at least 32; z [num_dst, F] and h [num_dst, C],
 // what is rectified, are for the gradients.

@@ -24,7 +24,8 @@ struct Scores {
     int64_t stride;
     const int64_t* kinds = nullptr;  // of the edges, where `received` is summed or read
     int64_t types = 0;
-    T* received = nullptr;  // [num_dst, types, K]
+    T* received = nullptr;     // [num_dst, types, K]
+    const T* scale = nullptr;  // [num_src]: α is multiplied by that of both ends
 
     // The scores of a whole layer, with st [num_src, 2K].
     Scores(const T* st, int64_t K, const MimogcWeights& given)
@@ -34,7 +35,8 @@ struct Scores {
           stride(2 * K),
           kinds(given.kinds),
           types(given.types),
-          received(as<T>(given.received)) {}
+          received(as<T>(given.received)),
+          scale(as<T>(given.scale)) {}
     Scores(const T* s, const T* t, const T* edge, int64_t stride) : s(s), t(t), edge(edge), stride(stride) {}
     explicit Scores(const MimogcScores& given)
         : Scores(as<T>(given.s), as<T>(given.t), as<T>(given.edge), given.stride) {}
@@ -68,6 +70,13 @@ inline void fill_alpha(const Neighbours& nb, const int32_t* parent, int64_t K, c
     for (int64_t q = 0; q < n; q++) a[q] = fast_tanh(a[q]);
 }
 
+// a[e, k] times the scale of both ends of edge e, where `own` is that of the row.
+template <class T>
+inline void scale_rows(const Neighbours& nb, int64_t K, T own, const T* scale, T* a) {
+    for (int64_t e = 0; e < nb.count; e++)
+        for (int64_t k = 0; k < K; k++) a[e * K + k] *= own * scale[nb.index[e]];
+}
+
 // Rows first .. first + rows of mimogc_tanh_sum, shared by a team. The s of row i is that of row parent[i], if given.
 // With bias or derivative as in mimogc_layer.
 template <class T>
@@ -84,6 +93,7 @@ void share_tanh_sum(Team& team, const MimogcGraph& graph, const MimogcSizes& siz
         const T* edge = scores.edge && !scores.kinds ? scores.edge + ptr[i] * K : scores.edge;
         fill_alpha<T>(nb, nullptr, K, own, scores.t, scores.stride, edge, nullptr, a,
                       scores.kinds ? scores.kinds + ptr[i] : nullptr);
+        if (scores.scale) scale_rows<T>(nb, K, scores.scale[first + i], scores.scale, a);
         if (scores.kinds) {
             T* received = scores.received + (first + i) * scores.types * K;
             std::fill_n(received, scores.types * K, T(0));
@@ -111,10 +121,13 @@ Neighbours source_grad(int64_t j, const MimogcGraph& graph, const MimogcSizes& s
     const Neighbours nb = {graph.targets + begin, graph.colptr[j + 1] - begin, graph.num_edges - begin};
     const int32_t* slot = graph.slot + begin;
     const int64_t n = whole_vectors<T>(nb.count * K);
-    scratch.resize(2 * n);
-    T *a = scratch.data(), *d = a + n;
+    scratch.resize(3 * n);
+    T *a = scratch.data(), *d = a + n, *slope = d + n;
     fill_alpha<T>(nb, graph.parent, K, scores.t + j * scores.stride, scores.s, scores.stride, scores.edge, slot, a,
                   scores.kinds);
+    for (int64_t q = 0; q < n; q++) slope[q] = T(1) - a[q] * a[q];
+    if (scores.scale)
+        for (T* values : {a, slope}) scale_rows<T>(nb, K, scores.scale[j], scores.scale, values);
     if (grad_h) sum_to_heads(nb, K, C, a, g, grad_h);  // this first: it fetches the rows of g ahead
     for_heads(K, [&](auto KB, int64_t k) { dot_shared<T, KB>(nb, C, g, C, h + (j * K + k) * C, C, d + k, K); });
     for (int64_t e = 0; scores.kinds && e < nb.count; e++) {
@@ -122,7 +135,7 @@ Neighbours source_grad(int64_t j, const MimogcGraph& graph, const MimogcSizes& s
         for (int64_t k = 0; k < K; k++) d[e * K + k] += back[k];
     }
     for (int64_t k = 0; k < K; k++) total[k] = 0;
-    for (int64_t q = 0; q < n; q++) d[q] *= T(1) - a[q] * a[q];
+    for (int64_t q = 0; q < n; q++) d[q] *= slope[q];
     for (int64_t e = 0; e < nb.count; e++) {
         T* score = grad_edge + slot[e] * K;
         for (int64_t k = 0; k < K; k++) {
