@@ -5,7 +5,8 @@
 # make bench  prints speed and memory as ratios          make clean  removes what the other targets made
 PYTHON ?= python3
 BIN := .venv/bin
-# Of some 20,000 files few are ever imported: they are compiled then, not all at once.
+# Of some 20,000 files few are ever imported: they are compiled then, not all at once, so Python must be allowed to keep them.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 KERNELS := src/mimogc/ops/csrc
 
