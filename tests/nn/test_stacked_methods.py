@@ -103,10 +103,11 @@ def test_copies_of_a_graph_are_computed_once(name, dtype, between, monkeypatch):
     assert max(taken) <= 6  # rows of a class, where there are NODES
 
 
-@pytest.mark.parametrize("channels", [1, 5, 31, 32, 33, 47, 48, 49, 64, 65, 100])
-def test_widths_of_gin(channels):
+@pytest.mark.parametrize("name", ["gin", "gcn", "fagcn"])
+@pytest.mark.parametrize("channels", [1, 5, 31, 32, 33, 40, 47, 48, 49, 64, 65, 100])
+def test_widths(name, channels):
     for dtype in (torch.float32, torch.float64):
-        layers = _layers("gin", 2, channels, dtype)
+        layers = _layers(name, 2, channels, dtype)
         _compare(layers, torch.randn(NODES, channels, dtype=dtype, requires_grad=True), _graph())
 
 
@@ -123,10 +124,15 @@ def test_without_edges_or_nodes(name):
     layers = _layers(name)
     _compare(layers, torch.randn(NODES, 36, dtype=torch.float64, requires_grad=True), _graph(0))
     none = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 0)
-    out = stacked(layers, torch.empty(0, 36, dtype=torch.float64, requires_grad=True), none)
-    out.sum().backward()
-    assert out.shape == (0, 36)
-    assert all(not value.grad.any() for value in layers.parameters())
+    wider = [
+        MAKERS[name](36, 64).double(),
+        MAKERS[name](64, 36).double(),
+    ]  # shapes of parameters, not of what is missing
+    for modules in (layers, torch.nn.ModuleList(wider)):
+        out = stacked(modules, torch.empty(0, 36, dtype=torch.float64, requires_grad=True), none)
+        out.sum().backward()
+        assert out.shape == (0, 36)
+        assert all(not value.grad.any() for value in modules.parameters())
 
 
 @pytest.mark.parametrize("options", [{"bias": False}, {"add_self_loops": False}], ids=str)

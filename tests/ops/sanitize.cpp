@@ -179,6 +179,79 @@ void check_gin(const Sorted& at, int64_t F, int64_t C, int threads) {
     expect("its grad_last_bias", grad_b2, wanted_b2);
 }
 
+// The linear map, its gradients, and a layer of K graphs whose scores are of x, with α times the scale of both ends.
+template <class T>
+void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads) {
+    const int64_t N = at.N, width = K * C, M = 2 * K;
+    const MimogcGraph graph = at.graph();
+    const MimogcSizes sizes = {sizeof(T), threads, MIMOGC_HEADS_TO_SUM, K, C, F, 1.0};
+    const auto x = random_values<T>(N * F), scale = random_values<T>(N), g = random_values<T>(N * C),
+               g_map = random_values<T>(N * width);
+    auto w = random_values<T>(width * F), att = random_values<T>(M * F);
+    for (T& value : w) value /= T(30);
+    for (T& value : att) value /= T(30);
+    std::vector<T> h(N * width), h_layer(N * width), st(N * M), out(N * C), map_x(N * F), map_w(width * F);
+    expect_done(mimogc_linear(&sizes, N, x.data(), w.data(), h.data()));
+    expect_done(mimogc_linear_grad(&sizes, N, x.data(), w.data(), g_map.data(), nullptr, nullptr));
+    expect_done(mimogc_linear_grad(&sizes, N, x.data(), w.data(), g_map.data(), map_x.data(), map_w.data()));
+    MimogcWeights weights = {w.data(), att.data()};
+    weights.scaled = 1, weights.scale = scale.data();
+    expect_done(mimogc_layer(&graph, &sizes, &weights, x.data(), h_layer.data(), st.data(), out.data(), nullptr));
+    std::vector<double> wanted_h(N * width), wanted_map_x(N * F), wanted_map_w(width * F), wanted_st(N * M);
+    std::vector<double> wanted_out(N * C), wanted_x(N * F), wanted_w(width * F), wanted_att(M * F), back_h(N * width),
+        back_st(N * M);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t f = 0; f < F; f++) {
+            for (int64_t c = 0; c < width; c++) {
+                wanted_h[n * width + c] += double(x[n * F + f]) * w[c * F + f];
+                wanted_map_x[n * F + f] += double(g_map[n * width + c]) * w[c * F + f];
+                wanted_map_w[c * F + f] += double(g_map[n * width + c]) * x[n * F + f];
+            }
+            for (int64_t m = 0; m < M; m++) wanted_st[n * M + m] += double(x[n * F + f]) * att[m * F + f];
+        }
+    for (int64_t e = 0; e < at.E; e++)
+        for (int64_t k = 0; k < K; k++) {
+            const int64_t i = at.dst[e], j = at.src[e];
+            const double ends = double(scale[i]) * scale[j],
+                         a = std::tanh(wanted_st[i * M + k] + wanted_st[j * M + K + k]);
+            double back = 0;
+            for (int64_t c = 0; c < C; c++) {
+                wanted_out[i * C + c] += ends * a * wanted_h[(j * K + k) * C + c];
+                back_h[(j * K + k) * C + c] += ends * a * g[i * C + c];
+                back += wanted_h[(j * K + k) * C + c] * g[i * C + c];
+            }
+            back *= ends * (1 - a * a);
+            back_st[i * M + k] += back, back_st[j * M + K + k] += back;
+        }
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t f = 0; f < F; f++) {
+            for (int64_t c = 0; c < width; c++) {
+                wanted_x[n * F + f] += back_h[n * width + c] * w[c * F + f];
+                wanted_w[c * F + f] += back_h[n * width + c] * x[n * F + f];
+            }
+            for (int64_t m = 0; m < M; m++) {
+                wanted_x[n * F + f] += back_st[n * M + m] * att[m * F + f];
+                wanted_att[m * F + f] += back_st[n * M + m] * x[n * F + f];
+            }
+        }
+    expect("linear", h, wanted_h);
+    expect("its grad_x", map_x, wanted_map_x);
+    expect("its grad_w", map_w, wanted_map_w);
+    expect("h of scaled", h_layer, wanted_h);
+    expect("st of scaled", st, wanted_st);
+    expect("out of scaled", out, wanted_out);
+    std::vector<T> kept_h(N * width), grad_x(N * F), grad_w(width * F), grad_att(M * F);
+    for (T* of_h : {static_cast<T*>(nullptr), kept_h.data()}) {
+        const MimogcGradients gradients = {grad_x.data(), of_h,    grad_w.data(), grad_att.data(),
+                                           nullptr,       nullptr, nullptr};
+        expect_done(mimogc_layer_grad(&graph, &sizes, &weights, x.data(), h_layer.data(), st.data(), nullptr, g.data(),
+                                      &gradients));
+        expect("grad_x of scaled", grad_x, wanted_x);
+        expect("grad_w of scaled", grad_w, wanted_w);
+        expect("grad_att of scaled", grad_att, wanted_att);
+    }
+}
+
 // A layer on classes of nodes that are alike gives what the layer on all nodes gives, and the same gradients.
 template <class T>
 void check_classes(const Sorted& at, int64_t K, int64_t C, int threads) {
@@ -429,7 +502,9 @@ int main() {
                 for (int threads : {1, 2}) {
                     check_gin<float>(graph, F, C, threads);
                     check_gin<double>(graph, F, C, threads);
-                    cases += 2;
+                    check_scaled<float>(graph, F, 1, C, threads);
+                    check_scaled<double>(graph, F, 3, C, threads);
+                    cases += 4;
                 }
         }
     const std::vector<int64_t> good = {0, 1}, large = {0, 2}, negative = {-1, 0};

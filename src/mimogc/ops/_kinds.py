@@ -215,4 +215,3 @@ def _maps(weight: Tensor, bias: Tensor | None, heads: int, channels: int) -> lis
 
 def _biased(out: Tensor, bias: Tensor | None) -> Tensor:
     return out if bias is None else out.add_(bias)
-

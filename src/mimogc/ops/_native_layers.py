@@ -31,7 +31,7 @@ class Typed(NamedTuple):
 
 def _weights(own: Weights, typed: Typed | None = None, scale: Tensor | None = None) -> Any:
     of_types = (0, 0, 0) if typed is None else (pointer(typed.kinds), typed.types, pointer(typed.received))
-    return for_one_call(*map(pointer, own), *of_types, pointer(scale))
+    return for_one_call(*map(pointer, own), *of_types, scale is not None, pointer(scale))
 
 
 def multiplies(weight: Tensor) -> bool:

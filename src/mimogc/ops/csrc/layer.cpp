@@ -41,8 +41,8 @@ void layer(const MimogcGraph& graph, const MimogcSizes& sizes, const MimogcWeigh
     const int64_t num_src = graph.num_src, K = sizes.K, F = sizes.F, width = K * sizes.C, M = 2 * K;
     const int64_t panels = x ? panels_of<T>(width) : 0, panel = F * kPanel<T>;
     const Scores<T> scores(st, K, given);
-    const T *scored = given.scale ? x : h, slope = T(sizes.slope);
-    const int64_t of = given.scale ? F : width;
+    const T *scored = given.scaled ? x : h, slope = T(sizes.slope);
+    const int64_t of = given.scaled ? F : width;
     Team team(threads_for(work(graph, x ? F : 0, width), sizes.threads));
     const Room<T> packed(panels * panel);
     team.run([&] {
@@ -72,7 +72,7 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
     const int64_t K = sizes.K, C = sizes.C, F = sizes.F, width = K * C, M = 2 * K;
     const int64_t x_panels = grad_x ? panels_of<T>(F) : 0, x_panel = width * kPanel<T>;
     const int64_t w_panels = grad_weight ? panels_of<T>(width) : 0, w_panel = F * kPanel<T>;
-    const int64_t att_size = M * (given.scale ? F : width);
+    const int64_t att_size = M * (given.scaled ? F : width);
     const Scores<T> scores(st, K, given);
     Team team(threads_for(2 * work(graph, x ? F : 0, width), sizes.threads));
     const int threads = team.threads;
@@ -115,11 +115,11 @@ void layer_grad(const MimogcGraph& graph, const MimogcSizes& sizes, const Mimogc
                 for (int64_t j = first; grad_offset && j < first + rows; j++)
                     for (int64_t k = 0; k < K; k++) own.offset[k] += grad_st[j * M + k];
                 const T* of_scores = grad_st.get() + first * M;
-                if (!given.scale)
+                if (!given.scaled)
                     scores_grad_rows<T>(rows, width, M, slope, h + first * width, att, of_scores, block,
                                         own.att.data());
                 if (grad_x) times_packed<T>(rows, width, F, block, packed.get(), grad_x + first * F);
-                if (given.scale)
+                if (given.scaled)
                     scores_grad_rows<T>(rows, F, M, slope, x + first * F, att, of_scores, grad_x + first * F,
                                         own.att.data());
                 if (grad_weight) add_transposed_product<T>(rows, F, width, x + first * F, block, own.weight.data());

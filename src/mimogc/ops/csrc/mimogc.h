@@ -75,9 +75,10 @@ typedef struct {
     const int64_t* kinds;  // [num_edges] the type of each edge, or null
     int64_t types;
     void* received;  // [num_dst, types, K]
-    // Where it is given, too, the scores are those of x and not of h, with att [2K, F], and α is multiplied by the
-    // scale of both ends; no rows have parents then, and the gradient to x is always asked for.
-    const void* scale;  // [num_src] or null
+    // If `scaled`, the scores are those of x and not of h, with att [2K, F], and α is multiplied by the scale of both
+    // ends; no rows have parents then, and the gradient to x is always asked for.
+    int64_t scaled;
+    const void* scale;  // [num_src], or null if not `scaled` or where there are no nodes
 } MimogcWeights;
 
 // Where the gradients of a layer go; all but that to att may be null.
