@@ -6,10 +6,23 @@ from torch.nn import functional as F
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import Pairs, activate, edge_softmax, pair_scores, propagate, typed_attention, typed_lmgc, use_reference
+from mimogc.ops import (
+    Pairs,
+    TypedGate,
+    TypedPairs,
+    TypedSigned,
+    TypedWeights,
+    activate,
+    edge_softmax,
+    pair_scores,
+    propagate,
+    typed_layer,
+    use_reference,
+)
 
 NODES, TYPES = 30, 3
 DTYPES = [torch.float32, torch.float64]
+FORMS = [TypedGate, TypedSigned, TypedPairs]
 
 
 def _compare(compute, inputs, dtype):
@@ -80,7 +93,7 @@ def test_softmax(dtype, heads):
     _compare(lambda: [edge_softmax(score, graph)], [score], dtype)
 
 
-def _typed(dtype, heads, channels, features=40):
+def _typed(dtype):
     torch.manual_seed(0)
     graph = Graph.from_edge_index(random_edges(NODES, 90), NODES, add_self_loops=True)
     kinds = torch.randint(0, TYPES, (graph.num_edges,))
@@ -88,99 +101,91 @@ def _typed(dtype, heads, channels, features=40):
     def random(*shape):
         return (0.3 * torch.randn(shape, dtype=dtype)).requires_grad_()
 
-    return graph, kinds, random, (random(heads * channels, features), random(2 * heads, heads * channels))
+    return graph, kinds, random
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("heads", [1, 4])
-@pytest.mark.parametrize("channels", [5, 46])
-def test_layer_with_types(dtype, heads, channels):
-    graph, kinds, random, (weight, att) = _typed(dtype, heads, channels)
-    x, scores, messages = random(NODES, 40), random(TYPES, heads), random(TYPES * heads, channels)
-    bias, offset = random(channels), random(heads)
-    inputs = [x, weight, att, scores, messages, bias, offset]
-    _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)], inputs, dtype)
-    _compare(lambda: [typed_lmgc(x, weight, att, graph, kinds, scores, messages)], inputs[:5], dtype)
+def _weights(form, random, heads, channels, features=40, bias=True, offset=True):
+    """Of a layer of this form."""
+    att = {TypedGate: (2 * heads, heads * channels), TypedSigned: (2 * heads, features), TypedPairs: (heads, channels)}
+    scores = random(TYPES, heads * channels if form is TypedPairs else heads)
+    more = random(channels) if bias else None, random(heads) if offset and form is not TypedPairs else None
+    return TypedWeights(
+        random(heads * channels, features), random(*att[form]), scores, random(TYPES * heads, channels), *more
+    )
+
+
+def _form(kind, dtype, nodes=NODES):
+    return kind(torch.rand(nodes, dtype=dtype)) if kind is TypedSigned else kind(0.2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("heads", [1, 4, 6])
 @pytest.mark.parametrize("channels", [3, 16, 46])
-def test_attention_with_types(dtype, heads, channels):
-    graph, kinds, random, _ = _typed(dtype, heads, channels)
-    source, target = random(NODES, heads, channels), random(NODES, heads, channels)
-    att, table = random(heads, channels), random(TYPES, heads, channels)
-    of_types = kinds, table, random(TYPES * heads, channels), 0.2
-    inputs, bias = [source, target, att, *of_types[1:3]], random(channels)
-    _compare(lambda: [typed_attention(source, target, att, graph, *of_types, bias)], [*inputs, bias], dtype)
-    inputs = [source, att, *of_types[1:3]]  # of both ends, and of one of them
-    _compare(lambda: [typed_attention(source, source, att, graph, *of_types)], inputs, dtype)
-    _compare(lambda: [typed_attention(source, source.detach(), att, graph, *of_types)], inputs, dtype)
-    _compare(lambda: [pair_scores(source, source, att, graph)], inputs[:2], dtype)
+@pytest.mark.parametrize("kind", FORMS)
+def test_layer_with_types(kind, dtype, heads, channels):
+    graph, kinds, random = _typed(dtype)
+    for more in (True, False):
+        x, own = random(NODES, 40), _weights(kind, random, heads, channels, bias=more, offset=more)
+        form, inputs = _form(kind, dtype), [x, *(value for value in own if value is not None)]
+        _compare(lambda form=form, x=x, own=own: [typed_layer(form, x, own, graph, kinds)], inputs, dtype)
 
 
-def test_no_edges_have_no_types():
-    _, kinds, random, (weight, att) = _typed(torch.float64, 4, 5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_no_edges_have_no_types(kind):
+    _, kinds, random = _typed(torch.float64)
     graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), NODES)
-    x, scores, messages, bias = random(NODES, 40), random(TYPES, 4), random(TYPES * 4, 5), random(5)
+    x, own = random(NODES, 40), _weights(kind, random, 4, 33, offset=False)
     torch.use_deterministic_algorithms(True)  # fills what nobody writes with NaN
     try:
-        out = typed_lmgc(x, weight, att, graph, kinds[:0], scores, messages, 0.2, bias)
-        grads = torch.autograd.grad(out.sum(), [x, weight, att, scores, messages])
-        h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
-        pairs = typed_attention(h, h, random(4, 5), graph, kinds[:0], table, messages, bias=bias)
-        grads += torch.autograd.grad(pairs.sum(), [h, table, messages])
+        out = typed_layer(_form(kind, torch.float64), x, own, graph, kinds[:0])
+        grads = torch.autograd.grad(out.sum(), [x, *own[:4]])
     finally:
         torch.use_deterministic_algorithms(False)
-    torch.testing.assert_close(out, bias.expand(NODES, 5))
-    torch.testing.assert_close(pairs, bias.expand(NODES, 5))
+    torch.testing.assert_close(out, own.bias.expand(NODES, 33))
     for grad in grads:
         torch.testing.assert_close(grad, torch.zeros_like(grad))
 
 
-def test_kinds_are_checked():
-    graph, kinds, random, (weight, att) = _typed(torch.float32, 4, 5)
-    x, scores, messages = random(NODES, 40), random(TYPES, 4), random(TYPES * 4, 5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_kinds_are_checked(kind):
+    graph, kinds, random = _typed(torch.float32)
+    x, own, form = random(NODES, 40), _weights(kind, random, 4, 5), _form(kind, torch.float32)
     with pytest.raises(ValueError, match=r"kinds: expected int64 \["):
-        typed_lmgc(x, weight, att, graph, kinds[1:], scores, messages)
-    with pytest.raises(IndexError):
-        typed_lmgc(x, weight, att, graph, kinds + 1, scores, messages)
-    h, table = random(NODES, 4, 5), random(TYPES, 4, 5)
+        typed_layer(form, x, own, graph, kinds[1:])
     with pytest.raises(IndexError, match="kinds: expected types 0 to 2, got 3"):
-        typed_attention(h, h, random(4, 5), graph, kinds + 1, table, messages)
+        typed_layer(form, x, own, graph, kinds + 1)
 
 
-def test_types_that_changed_before_backward_are_refused():
-    graph, kinds, random, (weight, att) = _typed(torch.float32, 4, 5)
-    x, h = random(NODES, 40), random(NODES, 4, 5)
-    scores, messages, table = random(TYPES, 4), random(TYPES * 4, 5), random(TYPES, 4, 5)
-    for out in (
-        typed_lmgc(x, weight, att, graph, kinds, scores, messages),
-        typed_attention(h, h, random(4, 5), graph, kinds, table, messages),
-    ):
-        kinds.add_(1_000_000)
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            out.sum().backward()
-        kinds.sub_(1_000_000)
+@pytest.mark.parametrize("kind", FORMS)
+def test_what_changed_before_backward_is_refused(kind):
+    graph, kinds, random = _typed(torch.float32)
+    form = _form(kind, torch.float32)
+    out = typed_layer(form, random(NODES, 40), _weights(kind, random, 4, 33), graph, kinds)
+    for changed in (kinds, form.scale):
+        if changed is not None:
+            changed.add_(1_000_000)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                out.sum().backward(retain_graph=True)
+            changed.sub_(1_000_000)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_attention_on_several_threads(threads):
-    """Large enough for a parallel region, from sources to other targets, with a hub; the same bits every time."""
+@pytest.mark.parametrize("kind", FORMS)
+def test_types_on_several_threads(kind, threads):
+    """Large enough for a parallel region, with a hub; the same bits every time."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        torch.manual_seed(0)
+        _, _, random = _typed(torch.float64)
         sources = torch.randint(0, 300, (3000,))
-        targets = torch.where(torch.rand(3000) < 0.2, 7, torch.randint(0, 200, (3000,)))
-        graph = Graph.from_edge_index(torch.stack([sources, targets]), (300, 200))
+        targets = torch.where(torch.rand(3000) < 0.2, 7, torch.randint(0, 300, (3000,)))
+        graph = Graph.from_edge_index(torch.stack([sources, targets]), 300)
         kinds = torch.randint(0, TYPES, (graph.num_edges,))
-        shapes = [(300, 4, 17), (200, 4, 17), (4, 17), (TYPES, 4, 17), (4 * TYPES, 17), (17,)]
-        inputs = [(0.3 * torch.randn(shape, dtype=torch.float64)).requires_grad_() for shape in shapes]
+        x, own, form = random(300, 40), _weights(kind, random, 4, 33), _form(kind, torch.float64, 300)
+        inputs = [x, *(value for value in own if value is not None)]
 
         def run():
-            source, target, att, table, messages, bias = inputs
-            out = typed_attention(source, target, att, graph, kinds, table, messages, 0.2, bias)
+            out = typed_layer(form, x, own, graph, kinds)
             return [out, *torch.autograd.grad(out.square().sum(), inputs)]
 
         found, again = run(), run()
@@ -191,6 +196,21 @@ def test_attention_on_several_threads(threads):
             torch.testing.assert_close(one, expected)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("scale", [None, 0.5, torch.ones(NODES - 1), torch.ones(NODES).double()], ids=str)
+def test_a_scale_that_does_not_fit(scale):
+    graph, kinds, random = _typed(torch.float32)
+    x, own = random(NODES, 40), _weights(TypedSigned, random, 1, 33)
+    with pytest.raises((TypeError, ValueError), match="scale: expected"):
+        typed_layer(TypedSigned(scale), x, own, graph, kinds)
+
+
+def test_what_is_no_form():
+    graph, kinds, random = _typed(torch.float32)
+    x, own = random(NODES, 40), _weights(TypedGate, random, 1, 33)
+    with pytest.raises(TypeError, match="form: expected TypedGate, TypedPairs or TypedSigned, got str"):
+        typed_layer("lmgc", x, own, graph, kinds)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -204,7 +224,8 @@ def test_an_infinite_feature_stays_where_it_is(dtype, channels):
         table = torch.zeros(2, 1, channels, dtype=dtype)
         table[1, 0, place] = -torch.inf  # switches the edge off
         messages = torch.zeros(2, channels, dtype=dtype)
-        out = typed_attention(ones, ones, ones[0], graph, kinds, table, messages)
+        own = TypedWeights(torch.eye(channels, dtype=dtype), ones[0], table.flatten(1), messages)
+        out = typed_layer(TypedPairs(), ones[:, 0], own, graph, kinds)
         torch.testing.assert_close(out[2], ones[0, 0])
         x = ones.clone()
         x[1, 0, place] = torch.inf
@@ -218,10 +239,15 @@ def test_an_infinite_feature_stays_where_it_is(dtype, channels):
 
 def test_zeros_without_memory():
     """Autograd makes such gradients."""
-    graph, kinds, random, _ = _typed(torch.float32, 4, 9)
+    graph, kinds, random = _typed(torch.float32)
     h, att, alpha = random(NODES, 4, 9), random(4, 9), random(graph.num_edges, 4)
     outs = [
-        typed_attention(h, h, att, graph, kinds, random(TYPES, 4, 9), random(TYPES * 4, 9)),
+        *(
+            typed_layer(
+                _form(kind, torch.float32), h.flatten(1), _weights(kind, random, 4, 33, features=36), graph, kinds
+            )
+            for kind in FORMS
+        ),
         pair_scores(h, h, att, graph),
         propagate(alpha, h, graph),
     ]
@@ -235,7 +261,7 @@ def test_zeros_without_memory():
 
 @pytest.mark.kernels  # plain torch reads them, and crashes
 def test_freed_numbers_are_refused():
-    graph, _, random, _ = _typed(torch.float32, 4, 9)
+    graph, _, random = _typed(torch.float32)
     h, freed = random(NODES, 4, 9), torch.randn(graph.num_edges, 4)
     scores = pair_scores(h, h, random(4, 9), graph)
     freed.untyped_storage().resize_(0)
@@ -249,12 +275,14 @@ def test_freed_numbers_are_refused():
 
 
 def test_no_graphs_and_numbers_that_are_tensors_are_refused():
-    graph, kinds, random, _ = _typed(torch.float32, 4, 9)
-    h, att, table, messages = random(NODES, 4, 9), random(4, 9), random(TYPES, 4, 9), random(TYPES * 4, 9)
-    with pytest.raises(ValueError, match=r"att: expected shape \[K, C\] of at least one graph"):
-        typed_attention(h[:, :0], h[:, :0], att[:0], graph, kinds, table[:, :0], messages[:0])
-    with pytest.raises(TypeError, match="slope: expected a number, got Tensor"):
-        typed_attention(h, h, att, graph, kinds, table, messages, torch.tensor(0.2))
+    graph, kinds, random = _typed(torch.float32)
+    own = _weights(TypedPairs, random, 4, 9)
+    nothing = own._replace(weight=own.weight[:0], att=own.att[:0], scores=own.scores[:, :0], messages=own.messages[:0])
+    with pytest.raises(ValueError, match=r"expected .*of at least one graph"):
+        typed_layer(TypedPairs(), random(NODES, 40), nothing, graph, kinds)
+    for form in (TypedPairs, TypedGate):
+        with pytest.raises(TypeError, match="slope: expected a number, got Tensor"):
+            form(torch.tensor(0.2))
     with pytest.raises(TypeError, match="slope: expected a number, got Tensor"):
         Pairs(torch.tensor(0.2))
     assert not propagate(random(graph.num_edges, 0), random(NODES, 0, 9), graph).any()

@@ -20,7 +20,8 @@ def _weights(width=40, heads=2, channels=40):
 
 def _typed(kinds, x):
     weight, att = _weights()
-    return ops.typed_lmgc(x, weight, att, GRAPH, kinds, torch.randn(3, 2), torch.randn(6, 40))
+    own = ops.TypedWeights(weight, att, torch.randn(3, 2), torch.randn(6, 40))
+    return ops.typed_layer(ops.TypedGate(), x, own, GRAPH, kinds)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,25 @@ from torch_geometric import Index
 
 from graphs import random_edges
 from mimogc import Graph
-from mimogc.ops import Norm, TypedWeights, _typed_layers, typed_lmgc, typed_lmgcs, use_reference
+from mimogc.ops import (
+    Norm,
+    TypedGate,
+    TypedPairs,
+    TypedSigned,
+    TypedWeights,
+    _typed_layers,
+    typed_layer,
+    typed_layers,
+    use_reference,
+)
 
 NODES, TYPES, HEADS = 30, 3, 4
 DTYPES = [torch.float32, torch.float64]
+FORMS = [TypedGate, TypedSigned, TypedPairs]
 
 
-def _stack(dtype, channels, layers=3, normed=True, features=None):
-    """A graph with an isolated node, types, features, and the weights and batch norms of some layers."""
+def _stack(dtype, channels, layers=3, normed=True, features=None, form=TypedGate):
+    """The form, a graph with an isolated node, types, features, and the weights and batch norms of some layers."""
     torch.manual_seed(0)
     graph = Graph.from_edge_index(random_edges(NODES - 1, 90), NODES)
     kinds = torch.randint(0, TYPES, (graph.num_edges,))
@@ -25,14 +36,17 @@ def _stack(dtype, channels, layers=3, normed=True, features=None):
     weights, norms, width = [], [], channels if features is None else features
     x = random(NODES, width)
     for _ in range(layers):
-        own = [random(HEADS * channels, width), random(2 * HEADS, HEADS * channels), random(TYPES, HEADS)]
-        own += [random(TYPES * HEADS, channels), random(channels), random(HEADS)]
+        att = {TypedGate: (2 * HEADS, HEADS * channels), TypedSigned: (2 * HEADS, width), TypedPairs: (HEADS, channels)}
+        scores = random(TYPES, HEADS * channels if form is TypedPairs else HEADS)
+        own = [random(HEADS * channels, width), random(*att[form]), scores, random(TYPES * HEADS, channels)]
+        own += [random(channels), None if form is TypedPairs else random(HEADS)]
         own += [random(channels), random(channels)] if normed else []
         weights.append(TypedWeights(*own))
         mean, var = torch.randn(channels, dtype=dtype), torch.rand(channels, dtype=dtype)
         norms.append(Norm(mean, var, 0.1, 1e-5, True) if normed else None)
         width = channels
-    return graph, kinds, x, weights, norms
+    own = form(torch.rand(NODES, dtype=dtype)) if form is TypedSigned else form(0.2)
+    return own, graph, kinds, x, weights, norms
 
 
 def _fresh(norms):
@@ -43,10 +57,11 @@ def _inputs(x, weights):
     return [x, *(tensor for own in weights for tensor in own if tensor is not None)]
 
 
-def _one_by_one(x, weights, norms, graph, kinds, gain):
+def _one_by_one(form, x, weights, norms, graph, kinds, gain):
     for own, norm in zip(weights, norms, strict=True):
-        weight, att, scores, messages, bias, offset, *learnt = own
-        y = typed_lmgc(x, weight, att, graph, kinds, scores, messages, 0.2, bias, offset)
+        *rest, weight, bias = own
+        learnt = weight, bias
+        y = typed_layer(form, x, TypedWeights(*rest), graph, kinds)
         if norm is not None:
             y = F.batch_norm(y, norm.mean, norm.var, *learnt, norm.training, norm.momentum, norm.eps)
         x = F.gelu(y) if gain is None else x + gain * F.gelu(y)
@@ -61,23 +76,24 @@ def _double(value):
 @pytest.mark.parametrize("channels", [3, 46])
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("gain", [None, 0.4])
-def test_is_the_layers_one_by_one(dtype, channels, normed, gain):
+@pytest.mark.parametrize("kind", FORMS)
+def test_is_the_layers_one_by_one(kind, dtype, channels, normed, gain):
     """As near to float64 as plain torch in this type is, but for a factor: without norms features grow, and errors."""
-    graph, kinds, x, weights, norms = _stack(dtype, channels, normed=normed)
+    form, graph, kinds, x, weights, norms = _stack(dtype, channels, normed=normed, form=kind)
     exact = _double(x), [TypedWeights(*map(_double, own)) for own in weights]
+    exact_form = TypedSigned(form.scale.double()) if kind is TypedSigned else form
     exact_norms = [norm and Norm(*map(_double, norm)) for norm in norms]
     sign = torch.arange(1, x.numel() + 1, dtype=torch.float64).view_as(x).sin()
     seen = []
     for compute, of, stats in (
-        (typed_lmgcs, (x, weights), norms),
-        (typed_lmgcs, (x, weights), norms),
+        (typed_layers, (x, weights), norms),
+        (typed_layers, (x, weights), norms),
         (_one_by_one, (x, weights), norms),
         (_one_by_one, exact, exact_norms),
     ):
         own = _fresh(stats)
         with use_reference() if seen else torch.enable_grad():
-            options = {"slope": 0.2} if compute is typed_lmgcs else {}
-            out = compute(*of, own, graph, kinds, gain=gain, **options)
+            out = compute(exact_form if of is exact else form, *of, own, graph, kinds, gain=gain)
             grads = torch.autograd.grad((out * sign).sum(), _inputs(*of))
         seen.append([out.detach(), *grads, *(value for norm in own if norm for value in norm[:2])])
     least = 1e-5 if dtype == torch.float32 else 1e-10
@@ -91,39 +107,42 @@ def test_is_the_layers_one_by_one(dtype, channels, normed, gain):
         assert not torch.equal(own[0].mean, exact_norms[0].mean)
 
 
-def test_layers_of_other_widths():
-    graph, kinds, x, weights, norms = _stack(torch.float64, 5, features=9)
-    out = typed_lmgcs(x, weights, _fresh(norms), graph, kinds)
+@pytest.mark.parametrize("kind", FORMS)
+def test_layers_of_other_widths(kind):
+    form, graph, kinds, x, weights, norms = _stack(torch.float64, 5, features=9, form=kind)
+    out = typed_layers(form, x, weights, _fresh(norms), graph, kinds)
     with use_reference():
-        wanted = _one_by_one(x, weights, _fresh(norms), graph, kinds, None)
+        wanted = _one_by_one(form, x, weights, _fresh(norms), graph, kinds, None)
     torch.testing.assert_close(out, wanted)
     with pytest.raises(ValueError, match="gain: expected layers with as many channels as features, got 5 and 9"):
-        typed_lmgcs(x, weights, norms, graph, kinds, gain=1.0)
+        typed_layers(form, x, weights, norms, graph, kinds, gain=1.0)
 
 
-def test_second_derivatives_leave_the_norms_alone():
-    graph, kinds, x, weights, norms = _stack(torch.float64, 3, layers=2)
-    out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_second_derivatives_leave_the_norms_alone(kind):
+    form, graph, kinds, x, weights, norms = _stack(torch.float64, 3, layers=2, form=kind)
+    out = typed_layers(form, x, weights, norms, graph, kinds, gain=0.5)
     before = [value.clone() for norm in norms for value in norm[:2]]
     (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
     (found,) = torch.autograd.grad(grad.square().sum(), x)
     for was, now in zip(before, (value for norm in norms for value in norm[:2]), strict=True):
         assert torch.equal(was, now)
     with use_reference():
-        out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+        out = typed_layers(form, x, weights, norms, graph, kinds, gain=0.5)
         (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
         (wanted,) = torch.autograd.grad(grad.square().sum(), x)
     torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_norms_in_evaluation(recorded):
-    graph, kinds, x, weights, norms = _stack(torch.float64, 7)
+@pytest.mark.parametrize("kind", FORMS)
+def test_norms_in_evaluation(kind, recorded):
+    form, graph, kinds, x, weights, norms = _stack(torch.float64, 33, form=kind)
     norms = [norm._replace(training=False) for norm in norms]
     before = [norm.mean.clone() for norm in norms]
     with torch.set_grad_enabled(recorded):
-        out = typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
-        wanted = _one_by_one(x, weights, norms, graph, kinds, 0.5)
+        out = typed_layers(form, x, weights, norms, graph, kinds, gain=0.5)
+        wanted = _one_by_one(form, x, weights, norms, graph, kinds, 0.5)
         torch.testing.assert_close(out, wanted)
         if recorded:
             found, other = (torch.autograd.grad(value.square().sum(), _inputs(x, weights)) for value in (out, wanted))
@@ -132,17 +151,20 @@ def test_norms_in_evaluation(recorded):
         assert torch.equal(was, norm.mean)
 
 
-def test_some_weights_are_frozen():
-    graph, kinds, x, weights, norms = _stack(torch.float32, 46)
-    wanted = torch.autograd.grad(typed_lmgcs(x, weights, _fresh(norms), graph, kinds).sum(), weights[1].weight)
+@pytest.mark.parametrize("kind", FORMS)
+def test_some_weights_are_frozen(kind):
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 46, form=kind)
+    wanted = torch.autograd.grad(typed_layers(form, x, weights, _fresh(norms), graph, kinds).sum(), weights[1].weight)
     frozen = [own._replace(weight=own.weight.detach(), norm_weight=own.norm_weight.detach()) for own in weights]
     frozen[1] = frozen[1]._replace(weight=weights[1].weight)
-    found = torch.autograd.grad(typed_lmgcs(x.detach(), frozen, _fresh(norms), graph, kinds).sum(), weights[1].weight)
+    found = torch.autograd.grad(
+        typed_layers(form, x.detach(), frozen, _fresh(norms), graph, kinds).sum(), weights[1].weight
+    )
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
 def test_wrong_arguments():
-    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 5)
 
     def change(number, **values):
         return [own._replace(**values) if place == number else own for place, own in enumerate(weights)]
@@ -159,18 +181,18 @@ def test_wrong_arguments():
     ]
     for given, message in cases:
         with pytest.raises(ValueError, match=message):
-            typed_lmgcs(x, *given, graph, kinds)
+            typed_layers(form, x, *given, graph, kinds)
     for given in (
         change(2, weight=weights[2].weight.double()),
         [own._replace(bias=own.bias.half()) for own in weights],
     ):
         with pytest.raises(TypeError, match=r"expected torch\.float32 like x"):
-            typed_lmgcs(x, given, norms, graph, kinds)
+            typed_layers(form, x, given, norms, graph, kinds)
     with pytest.raises(TypeError, match=r"mean: expected torch\.float32 like x, got torch\.float64"):
-        typed_lmgcs(x, weights, [norms[0]._replace(mean=norms[0].mean.double()), *norms[1:]], graph, kinds)
+        typed_layers(form, x, weights, [norms[0]._replace(mean=norms[0].mean.double()), *norms[1:]], graph, kinds)
     fewer = change(1, scores=torch.zeros(2, HEADS), messages=torch.zeros(2 * HEADS, 5))
     with pytest.raises(IndexError, match="kinds: expected types 0 to 1, got 2"):
-        typed_lmgcs(x, fewer, norms, graph, kinds)
+        typed_layers(form, x, fewer, norms, graph, kinds)
     nothing = norms[0]._replace(mean=None, var=None, training=False)
     for given, message in (
         ((change(0, weight=None), norms), "layer 0: weight: expected a matrix, got NoneType"),
@@ -178,53 +200,62 @@ def test_wrong_arguments():
         ((weights, [nothing, *norms[1:]]), "layer 0: mean: expected a tensor, got NoneType"),
     ):
         with pytest.raises(TypeError, match=message):
-            typed_lmgcs(x, *given, graph, kinds)
+            typed_layers(form, x, *given, graph, kinds)
     with pytest.raises(TypeError, match="gain: expected a number, got Tensor"):
-        typed_lmgcs(x, weights, norms, graph, kinds, gain=torch.ones(()))
+        typed_layers(form, x, weights, norms, graph, kinds, gain=torch.ones(()))
     one = Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.int64), 1)
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
-        typed_lmgcs(x[:1], weights, norms, one, kinds[:1])
+        typed_layers(form, x[:1], weights, norms, one, kinds[:1])
 
 
 def test_types_that_no_kernel_can_read():
-    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 5)
     for other in (Index(kinds), torch._neg_view(-kinds)):
         with pytest.raises(TypeError, match="kinds: expected a plain tensor"):
-            typed_lmgcs(x, weights, norms, graph, other)
+            typed_layers(form, x, weights, norms, graph, other)
 
 
 @pytest.mark.kernels
-def test_saved_tensors_that_come_back_negated():
-    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_saved_tensors_that_come_back_negated(kind):
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 33, form=kind)
     grads = []
     for unpack in (lambda tensor: tensor, lambda tensor: torch._neg_view(-tensor)):
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
-            out = typed_lmgcs(x, weights, _fresh(norms), graph, kinds)
+            out = typed_layers(form, x, weights, _fresh(norms), graph, kinds)
             grads.append(torch.autograd.grad(out.square().sum(), _inputs(x, weights)))
     torch.testing.assert_close(*grads, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("frozen", [1, 2])
-def test_the_first_layers_are_frozen(frozen):
-    graph, kinds, x, weights, norms = _stack(torch.float64, 7)
+@pytest.mark.parametrize("kind", FORMS)
+def test_the_first_layers_are_frozen(kind, frozen):
+    form, graph, kinds, x, weights, norms = _stack(torch.float64, 33, form=kind)
     learnt = _inputs(x, weights[frozen:])[1:]
-    wanted = torch.autograd.grad(typed_lmgcs(x, weights, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt)
-    fixed = [TypedWeights(*(tensor.detach() for tensor in own)) for own in weights[:frozen]] + weights[frozen:]
-    found = torch.autograd.grad(typed_lmgcs(x.detach(), fixed, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt)
+    wanted = torch.autograd.grad(typed_layers(form, x, weights, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt)
+    fixed = [
+        TypedWeights(*(tensor if tensor is None else tensor.detach() for tensor in own)) for own in weights[:frozen]
+    ] + weights[frozen:]
+    found = torch.autograd.grad(
+        typed_layers(form, x.detach(), fixed, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt
+    )
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
-def test_no_nodes():
-    _, kinds, x, weights, norms = _stack(torch.float32, 5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_no_nodes(kind):
+    form, _, kinds, x, weights, norms = _stack(torch.float32, 5, form=kind)
     empty = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 0)
     norms = [norm._replace(training=False) for norm in norms]
-    assert typed_lmgcs(x[:0], weights, norms, empty, kinds[:0], gain=0.5).shape == (0, 5)
+    form = TypedSigned(form.scale[:0]) if kind is TypedSigned else form
+    assert typed_layers(form, x[:0], weights, norms, empty, kinds[:0], gain=0.5).shape == (0, 5)
 
 
 @pytest.mark.kernels
-def test_the_kernels_compute(monkeypatch):
-    graph, kinds, x, weights, norms = _stack(torch.float32, 5)
+@pytest.mark.parametrize("kind", FORMS)
+def test_the_kernels_compute(kind, monkeypatch):
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 33, form=kind)
     monkeypatch.setattr(_typed_layers, "_by_parts", None)
-    typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5).sum().backward()
+    typed_layers(form, x, weights, norms, graph, kinds, gain=0.5).sum().backward()
     with pytest.raises(TypeError, match="not callable"), use_reference():
-        typed_lmgcs(x, weights, norms, graph, kinds, gain=0.5)
+        typed_layers(form, x, weights, norms, graph, kinds, gain=0.5)

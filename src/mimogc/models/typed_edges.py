@@ -1,7 +1,8 @@
 """LMGConv with edge types: a term in the score and a message of their own, for graphs such as molecules."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -13,10 +14,10 @@ from torch_geometric.nn.inits import glorot, zeros
 from mimogc.graph import Graph
 from mimogc.nn._layout import aggregate
 from mimogc.nn._parameters import check_parameters
-from mimogc.nn.coefficients import Coefficients, GATv2
-from mimogc.nn.coefficients.base import has_hooks
+from mimogc.nn.coefficients import FAGCN, LMGC, Coefficients, Eq12, GATv2
+from mimogc.nn.coefficients.base import Pair, has_hooks
 from mimogc.nn.conv import LMGConv
-from mimogc.ops import typed_attention, typed_lmgc
+from mimogc.ops import Form, TypedGate, TypedPairs, TypedSigned, TypedWeights, typed_layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,12 @@ class TypedGraph:
     graph: Graph  #: with the types as one-hot edge attributes
     place: Tensor  #: [E] int64: (target, type) of each edge as one number
     kinds: Tensor  #: [E] int64: the type of each edge
+
+    @cached_property
+    def scale(self) -> Tensor:
+        """[N]: 1 / √d, with which A_sym multiplies both ends of an edge."""
+        scale = self.graph.in_degree.to(cast(Tensor, self.graph.edge_attr).dtype).rsqrt()
+        return scale.masked_fill_(scale == torch.inf, 0.0)
 
     @staticmethod
     def of(graph: Graph, kinds: Tensor, types: int, dtype: torch.dtype) -> "TypedGraph":
@@ -100,24 +107,34 @@ class BondConv(torch.nn.Module):
 
     def forward(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """[N, C] from x [N, F]."""
-        conv, own = self.conv, self._graph(graph)
-        edge = self._types_alone()
-        of: Any = conv.coefficients
-        if edge is None or own.is_partitioned:
+        sides, own = self.conv._inputs(x, self._graph(graph))
+        check_parameters(self.conv)
+        found = self.as_typed(sides, own, graph)
+        if found is None:
             return self.linear(x, graph) + self.bias
-        sides, own = conv._inputs(x, own)
-        if conv._is_one_kernel(sides, own):
-            check_parameters(conv)
-            table = graph.kinds, edge.t(), self.message, of.negative_slope, self.bias, of.offset
-            return typed_lmgc(sides[0], conv.lin.weight, of.att, own, *table)
-        if type(of) is GATv2 and not has_hooks(of):
-            # As GATv2 has it for one-hot edge attributes, which the types are.
-            check_parameters(conv)
-            source, target = conv._maps(sides, own)
-            target = target if of.lin_target is None else of.lin_target(sides[1]).view_as(target)
-            types = graph.kinds, edge.t().view(self.types, *of.att.shape[1:]), self.message
-            return typed_attention(source, target, of.att[0], own, *types, of.negative_slope, self.bias)
-        return self.linear(x, graph) + self.bias
+        form, weights = found
+        return typed_layer(form, sides[0], weights, own, graph.kinds)
+
+    def as_typed(self, sides: Pair, own: Graph, graph: TypedGraph) -> tuple[Form, TypedWeights] | None:
+        """What `ops.typed_layer` takes in the place of this layer; None where the parts have to be called.
+
+        That is for other coefficients than those of lmgc, eq12, gatv2 and fagcn, or if someone looks at the parts.
+        """
+        conv, edge = self.conv, self._types_alone()
+        of: Any = conv.coefficients
+        if edge is None or own.is_partitioned or not conv._sums_alone(sides, own):
+            return None
+        maps = conv.lin.weight, edge.t(), self.message, self.bias
+        if type(of) in (LMGC, Eq12):
+            return TypedGate(of.negative_slope), _weights(of.att, *maps, of.offset)
+        if type(of) is GATv2 and of.lin_target is None:
+            return TypedPairs(of.negative_slope), _weights(of.att[0], *maps)
+        if type(of) is FAGCN and all(
+            type(score) is Linear and score.bias is None and not has_hooks(score) for score in (of.att_src, of.att_dst)
+        ):
+            att = torch.cat([of.att_dst.weight, of.att_src.weight])
+            return TypedSigned(graph.scale), _weights(att, *maps, of.offset)
+        return None
 
     def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
         """The output without bias."""
@@ -149,3 +166,9 @@ class BondConv(torch.nn.Module):
         self.conv.rescale(factor)
         with torch.no_grad():
             self.message.mul_(factor)
+
+
+def _weights(
+    att: Tensor, weight: Tensor, scores: Tensor, messages: Tensor, bias: Tensor, offset: Tensor | None = None
+) -> TypedWeights:
+    return TypedWeights(weight, att, scores, messages, bias, offset)

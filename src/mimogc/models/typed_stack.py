@@ -10,7 +10,7 @@ from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from mimogc.models.typed_edges import BondConv, TypedGraph
 from mimogc.nn._inputs import check_flow, check_not_traced
 from mimogc.nn.coefficients.base import has_hooks
-from mimogc.ops import Norm, TypedWeights, typed_lmgcs
+from mimogc.ops import Form, Norm, TypedGate, TypedPairs, TypedSigned, TypedWeights, typed_layers
 
 Modules = Sequence[torch.nn.Module] | torch.nn.ModuleList
 
@@ -19,53 +19,58 @@ def stacked_types(layers: Modules, norms: Modules, x: Tensor, graph: TypedGraph,
     """Layers one after another, each ``x ← x + gain · GELU(norm(layer(x, graph)))``, or without x where gain is None.
 
     What Python and autograd cost is paid once (`benchmarks/steps.py --one-by-one` prints what that buys). None where
-    they have to be called one by one: layers other than `BondConv` with lmgc or eq12, norms other than batch norm or
-    none, or with gradients in evaluation, parameters that do not fit (which the layers name), or someone who looks.
+    they have to be called one by one: layers other than `BondConv`, or of several forms, norms other than batch norm
+    or none, or with gradients in evaluation, parameters that do not fit (which the layers name), or someone who looks.
     """
     weights: list[TypedWeights] = []
     stats: list[Norm | None] = []
-    slope = None
+    form: Form | None = None
     for layer, norm in zip(layers, norms, strict=True):
         own = _weights(layer, norm, x, graph)
-        if own is None or slope not in (None, own[2]):
+        if own is None or (form is not None and _kind(own[0]) != _kind(form)):
             return None
-        weights.append(own[0])
-        stats.append(own[1])
-        slope = own[2]
-    if slope is None:
+        form = own[0]
+        weights.append(own[1])
+        stats.append(own[2])
+    if form is None:
         return None
-    out = typed_lmgcs(x, weights, stats, graph.graph, graph.kinds, slope, gain)
+    out = typed_layers(form, x, weights, stats, graph.graph, graph.kinds, gain)
     for norm, used in zip(norms, stats, strict=True):
         if used is not None and used.training:
             norm.num_batches_tracked.add_(1)  # type: ignore[operator]
     return out
 
 
+def _kind(form: Form) -> tuple[type, float]:
+    """What layers of one stack have in common."""
+    return type(form), form.slope
+
+
 def _weights(
     layer: torch.nn.Module, norm: torch.nn.Module, x: Tensor, graph: TypedGraph
-) -> tuple[TypedWeights, Norm | None, float] | None:
-    """Tensors, batch norm and slope of a layer that can be part of one function."""
+) -> tuple[Form, TypedWeights, Norm | None] | None:
+    """Form, tensors and batch norm of a layer that can be part of one function."""
     if type(layer) is not BondConv or has_hooks(layer) or has_hooks(layer.conv) or has_hooks(norm):
         return None
-    conv, edge, own = layer.conv, layer._types_alone(), graph.graph
+    conv, own = layer.conv, graph.graph
     check_flow(conv)
     check_not_traced()
-    if (
-        edge is None
-        or own.is_partitioned
-        or is_uninitialized_parameter(conv.lin.weight)
-        or not conv._is_one_kernel((x, x), own)
-        or (conv.add_self_loops and not own.looped)
-    ):
+    if is_uninitialized_parameter(conv.lin.weight) or (conv.add_self_loops and not own.looped):
         return None
-    of: Any = conv.coefficients
-    heads, channels = conv.heads, conv.out_channels
+    found = layer.as_typed((x, x), own, graph)
+    if found is None:
+        return None
+    form, of = found
+    features, heads, channels, types = x.size(-1), conv.heads, conv.out_channels, layer.types
+    att = {TypedGate: (2 * heads, heads * channels), TypedSigned: (2 * heads, features), TypedPairs: (heads, channels)}[
+        type(form)
+    ]
     shapes: tuple[tuple[Any, tuple[int, ...]], ...] = (
-        (conv.lin.weight, (heads * channels, x.size(-1))),
-        (of.att, (2 * heads, heads * channels)),
-        (edge, (heads, layer.types)),
-        (layer.message, (layer.types * heads, channels)),
-        (layer.bias, (channels,)),
+        (of.weight, (heads * channels, features)),
+        (of.att, att),
+        (of.scores, (types, heads * channels if type(form) is TypedPairs else heads)),
+        (of.messages, (types * heads, channels)),
+        (of.bias, (channels,)),
         (of.offset, (heads,)),
     )
     learnt: Any = ()
@@ -74,17 +79,13 @@ def _weights(
         if norm.momentum is None or not norm.track_running_stats or (torch.is_grad_enabled() and not norm.training):
             return None
         learnt = norm.weight, norm.bias
-        found: Any = norm.running_mean, norm.running_var, norm.momentum, norm.eps, norm.training
-        if found[0] is None or found[1] is None or norm.num_batches_tracked is None:
+        kept: Any = norm.running_mean, norm.running_var, norm.momentum, norm.eps, norm.training
+        if kept[0] is None or kept[1] is None or norm.num_batches_tracked is None:
             return None
-        shapes += tuple((value, (channels,)) for value in (*learnt, *found[:2]))
-        stats = Norm(*found)
+        shapes += tuple((value, (channels,)) for value in (*learnt, *kept[:2]))
+        stats = Norm(*kept)
     elif type(norm) is not torch.nn.Identity:
         return None
-    needed = (conv.lin.weight, of.att)  # the others may be left out
-    if any(value is None for value in needed) or any(
-        value is not None and (value.shape != shape or value.dtype is not x.dtype) for value, shape in shapes
-    ):
+    if any(value is not None and (value.shape != shape or value.dtype is not x.dtype) for value, shape in shapes):
         return None
-    tensors = (conv.lin.weight, of.att, edge.t(), layer.message, layer.bias, of.offset)
-    return TypedWeights(*tensors, *learnt), stats, of.negative_slope
+    return form, of._replace(norm_weight=learnt[0], norm_bias=learnt[1]) if learnt else of, stats

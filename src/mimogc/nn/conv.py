@@ -166,10 +166,13 @@ class LMGConv(MessagePassing):
 
     def _is_one_kernel(self, x: Pair, graph: Graph) -> bool:
         """Whether this call is `ops.lmgc`, which checks its weights: the one place where that is decided."""
+        return type(self.coefficients) in (LMGC, Eq12) and self._sums_alone(x, graph)
+
+    def _sums_alone(self, x: Pair, graph: Graph) -> bool:
+        """Whether the layer is one map of x and a sum over the graphs, and nobody looks at what lies between."""
         coefficients, lin = self.coefficients, self.lin
         return (
-            type(coefficients) in (LMGC, Eq12)
-            and type(lin) is Linear
+            type(lin) is Linear
             and lin.bias is None
             and self.combine != "concat"
             and (not inputs.fetches_h(self) if graph.is_partitioned else x[0] is x[1])

@@ -11,11 +11,22 @@ from mimogc.ops._layers import Settings, lmgc, lmgcs
 from mimogc.ops._native_layers import Weights
 from mimogc.ops._operators import edge_softmax, pair_scores, propagate, propagate_tanh
 from mimogc.ops._run_stack import has_stacks, run_stack
-from mimogc.ops._typed import typed_attention
-from mimogc.ops._typed_checks import Norm, TypedWeights
-from mimogc.ops._typed_layers import typed_lmgc, typed_lmgcs
+from mimogc.ops._typed_checks import Norm
+from mimogc.ops._typed_forms import Form, TypedGate, TypedPairs, TypedSigned, TypedWeights
+from mimogc.ops._typed_layers import typed_layer, typed_layers
 
 __all__ = ["edge_softmax", "lmgc", "lmgcs", "pair_scores", "propagate", "propagate_tanh", "separable_alpha"]
-__all__ += ["activate", "at_sources", "at_targets", "sum_at_targets", "typed_attention", "typed_lmgc", "typed_lmgcs"]
+__all__ += ["activate", "at_sources", "at_targets", "sum_at_targets", "typed_layer", "typed_layers"]
 __all__ += ["Fixed", "Gin", "Kind", "Pairs", "Signed", "has_stacks", "run_stack"]
-__all__ += ["Norm", "Settings", "TypedWeights", "Weights", "backend", "use_reference"]
+__all__ += [
+    "Form",
+    "Norm",
+    "Settings",
+    "TypedGate",
+    "TypedPairs",
+    "TypedSigned",
+    "TypedWeights",
+    "Weights",
+    "backend",
+    "use_reference",
+]

@@ -3,24 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from mimogc.graph import Graph
+from mimogc.ops._backends import plain
 from mimogc.ops._checks import Expected, matched
-from mimogc.ops._typed import check_kinds
-
-
-class TypedWeights(NamedTuple):
-    """The tensors of one layer on T types of edges, and of the batch norm behind it."""
-
-    weight: Tensor  # [K·C, F], the W^(k) stacked
-    att: Tensor  # [2K, K·C], the v_k of the targets above those of the sources
-    scores: Tensor  # [T, K], what a type adds to the scores
-    messages: Tensor  # [T·K, C]: row t·K + k is the message of type t in graph k
-    bias: Tensor | None = None  # [C]
-    offset: Tensor | None = None  # [K], added to the scores
-    norm_weight: Tensor | None = None  # [C]
-    norm_bias: Tensor | None = None  # [C]
+from mimogc.ops._typed_forms import Form, TypedWeights
 
 
 class Norm(NamedTuple):
@@ -38,7 +27,7 @@ class Plan(NamedTuple):
 
     graph: Graph
     kinds: Tensor  # [E] int64
-    slope: float  # of the LeakyReLU
+    form: Form
     norms: tuple[Norm | None, ...]  # of every layer
     act: bool  # whether GELU follows
     gain: float | None  # of what is added to the input; None where nothing is
@@ -46,9 +35,10 @@ class Plan(NamedTuple):
 
 def checked(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> tuple[Tensor, list[Tensor | None]]:
     """x and the tensors of all layers in one type, held against each other."""
-    for name, value in (("slope", plan.slope), ("gain", plan.gain)):
-        if not isinstance(value, int | float) and (value is not None or name == "slope"):
-            raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
+    if not isinstance(plan.form, Form):
+        raise TypeError(f"form: expected TypedGate, TypedPairs or TypedSigned, got {type(plan.form).__name__}")
+    if plan.gain is not None and not isinstance(plan.gain, int | float):
+        raise TypeError(f"gain: expected a number, got {type(plan.gain).__name__}")
     tensors: list[Tensor | None] = []
     first = features = x
     for number, (own, norm) in enumerate(zip(weights, plan.norms, strict=True)):
@@ -71,6 +61,20 @@ def check_types(kinds: Tensor, graph: Graph, weights: Iterable[TypedWeights]) ->
     check_kinds(kinds, graph, min([own.scores.size(0) for own in weights]))
 
 
+def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:
+    """Refuse types that are not below their number; what is compiled finds out itself."""
+    if not isinstance(kinds, Tensor) or not (torch.compiler.is_compiling() or plain(kinds)):
+        raise TypeError(f"kinds: expected a plain tensor, no subclass and no negated view, got {type(kinds).__name__}")
+    if kinds.dtype != torch.int64 or kinds.shape != (graph.num_edges,) or kinds.device != graph.device:
+        wanted = f"int64 [{graph.num_edges}] on {graph.device}"
+        raise ValueError(f"kinds: expected {wanted}, got {kinds.dtype} {list(kinds.shape)} on {kinds.device}")
+    if torch.compiler.is_compiling() or not kinds.is_cpu or not kinds.numel():
+        return
+    low, high = (int(value) for value in kinds.aminmax())
+    if low < 0 or high >= types:
+        raise IndexError(f"kinds: expected types 0 to {types - 1}, got {low if low < 0 else high}")
+
+
 def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) -> Any:
     """x and the tensors of one layer."""
     graph = plan.graph
@@ -79,7 +83,7 @@ def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) 
         if not isinstance(value, Tensor) or value.dim() != 2:
             found = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise TypeError(f"{name}: expected a matrix, got {found}")
-    (types, heads), channels = own.scores.shape, own.messages.size(1)
+    types, heads, channels = own.scores.size(0), plan.form.heads(own), own.messages.size(1)
     if not heads:
         raise ValueError(f"scores: expected shape [T, K] of at least one graph, got {list(own.scores.shape)}")
     if norm is None and (own.norm_weight is not None or own.norm_bias is not None):
@@ -89,8 +93,7 @@ def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) 
     expected: list[Expected] = [
         ("x", x, (graph.num_nodes, "F")),
         ("weight", own.weight, ("K·C", "F")),
-        ("att", own.att, (2 * heads, "K·C")),
-        ("scores", own.scores, ("T", heads)),
+        *plan.form.expected(own, graph)[:2],
         ("messages", own.messages, (types * heads, "C")),
         ("bias", own.bias, ("C",)),
         ("offset", own.offset, (heads,)),
@@ -98,6 +101,7 @@ def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) 
         ("norm_bias", own.norm_bias, ("C",)),
     ]
     size = len(expected)
+    expected += plan.form.expected(own, graph)[2:]
     if norm is not None:
         expected += [("mean", norm.mean, ("C",)), ("var", norm.var, ("C",))]
     sizes = {"K·C": heads * channels}

@@ -1,4 +1,4 @@
-"""Layers of LMGC on graphs whose edges have one of a few types, one or several, as one function with its gradients.
+"""Layers on graphs whose edges have one of a few types, one or several, as one function with its gradients.
 
 A type adds a term to the score of an edge, and a message; nothing of the size of the edges times channels is stored.
 """
@@ -12,82 +12,67 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from mimogc.graph import Graph
-from mimogc.ops import _native, _native_layers, reference
+from mimogc.ops import _native
 from mimogc.ops._backends import serving, serving_gradients
 from mimogc.ops._checks import autocast
 from mimogc.ops._functions import contiguous, recomputed, save, saved
 from mimogc.ops._joins import Join, Nodes, activate, join, join_grad
-from mimogc.ops._native_layers import Typed, Weights
+from mimogc.ops._native_layers import Typed
 from mimogc.ops._operators import propagate
-from mimogc.ops._typed_checks import Norm, Plan, TypedWeights, check_types, checked
+from mimogc.ops._typed_checks import Norm, Plan, check_types, checked
+from mimogc.ops._typed_forms import Form, TypedSigned, TypedWeights
 
 
-def typed_lmgc(
-    x: Tensor,
-    weight: Tensor,
-    att: Tensor,
-    graph: Graph,
-    kinds: Tensor,
-    scores: Tensor,
-    messages: Tensor,
-    slope: float = 0.2,
-    bias: Tensor | None = None,
-    offset: Tensor | None = None,
-) -> Tensor:
-    """`lmgc` with edge types: ``out_i = Σ_k Σ_j α_k(i,j) (W^(k) x_j + message_k(type))``.
+def typed_layer(form: Form, x: Tensor, own: TypedWeights, graph: Graph, kinds: Tensor) -> Tensor:
+    """A layer with edge types: ``out_i = Σ_k Σ_j α_k(i,j) (W^(k) x_j + message_k(type)) + bias``.
 
     Args:
+        form: of the coefficients: `TypedGate` (LMGC), `TypedPairs` (GATv2) or `TypedSigned` (FAGCN).
         x: ``[N, F]`` features.
-        weight: ``[K·C, F]``, the W^(k) stacked.
-        att: ``[2K, K·C]``, the v_k of the targets above those of the sources.
+        own: the tensors of the layer, without batch norm.
         graph: the graph.
         kinds: ``[E]`` int64, the types of the edges in the graph's edge order, each below T.
-        scores: ``[T, K]``, what a type adds to the scores.
-        messages: ``[T·K, C]``: row ``t·K + k`` is the message of type t in graph k.
-        slope: of the LeakyReLU.
-        bias: ``[C]``.
-        offset: ``[K]``, added to the scores.
 
     Returns:
         ``[N, C]``.
     """
-    own = TypedWeights(weight, att, scores, messages, bias, offset)
-    return _computed(x, [own], Plan(graph, kinds, slope, (None,), False, None))
+    return _computed(x, [own], Plan(graph, kinds, form, (None,), False, None))
 
 
-def typed_lmgcs(
+def typed_layers(
+    form: Form,
     x: Tensor,
     weights: Sequence[TypedWeights],
     norms: Sequence[Norm | None],
     graph: Graph,
     kinds: Tensor,
-    slope: float = 0.2,
     gain: float | None = None,
 ) -> Tensor:
-    """Several layers one after another, each ``x ← GELU(norm(typed_lmgc(x)))``, as one function.
+    """Several layers one after another, each ``x ← GELU(norm(typed_layer(x)))``, as one function.
 
     Args:
+        form: of the coefficients of all layers.
         x: ``[N, F]`` features.
         weights: of each layer.
         norms: the batch norm behind each layer, or None. Those in training get their new `mean` and `var`; how many
             batches there were is counted by the caller.
         graph: the graph.
         kinds: ``[E]`` int64, the types of the edges in the graph's edge order, each below T.
-        slope: of the LeakyReLU.
-        gain: with a number, residual connections: ``x ← x + gain · GELU(norm(typed_lmgc(x)))``.
+        gain: with a number, residual connections: ``x ← x + gain · GELU(norm(typed_layer(x)))``.
 
     Returns:
         ``[N, C]``.
     """
     if not weights or len(norms) != len(weights):
         raise ValueError(f"norms: expected one for each of {len(weights)} layers, at least one, got {len(norms)}")
-    return _computed(x, weights, Plan(graph, kinds, slope, tuple(norms), True, gain))
+    return _computed(x, weights, Plan(graph, kinds, form, tuple(norms), True, gain))
 
 
 def _computed(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> Tensor:
     x, tensors = checked(x, weights, plan)
     norms = [norm for norm in plan.norms if norm is not None]
     stats = [value for norm in norms for value in norm[:2]]
+    stats += [] if plan.form.scale is None else [plan.form.scale]
     recorded = torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in (x, *tensors))
     if (
         not torch.compiler.is_compiling()
@@ -96,6 +81,7 @@ def _computed(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> Tensor:
         and (plan.graph.num_nodes > 1 or not norms)  # of which torch says that it has no variance
         and not (recorded and any(not norm.training for norm in norms))
         and not any(value.requires_grad for value in stats)
+        and all(plan.form.has_kernels(own) for own in _layers(tensors))
         and serving(x, *tensors, *stats) is _native
     ):
         out: Tensor = TypedLayers.apply(plan, x, *tensors)
@@ -113,11 +99,9 @@ def _by_parts(x: Tensor, weights: Sequence[TypedWeights], plan: Plan, again: boo
     """The layers as functions that can be differentiated twice; `again` leaves what batch norms remember as it is."""
     graph = plan.graph
     for own, norm in zip(weights, plan.norms, strict=True):
-        heads, types = own.att.size(0) // 2, own.scores.size(0)
+        heads, types = plan.form.heads(own), own.scores.size(0)
         h = F.linear(x, own.weight)
-        s, t = (F.leaky_relu(h, plan.slope) @ own.att.t()).split(heads, dim=1)
-        s = s if own.offset is None else s + own.offset
-        alpha = reference.separable_alpha(s, t, own.scores.index_select(0, plan.kinds), graph)
+        alpha = plan.form.alpha(x, h, own, plan.kinds, graph)
         out = propagate(alpha, h.unflatten(1, (heads, -1)), graph)
         place = graph.dst * types + plan.kinds
         received = alpha.new_zeros(graph.num_dst * types, heads).index_add(0, place, alpha)
@@ -138,7 +122,7 @@ class _Kept(NamedTuple):
 
     given: Tensor
     h: Tensor
-    st: Tensor
+    scores: Tensor  # or coefficients
     received: Tensor
     before: Tensor | None  # what the batch norm got
     mean: Tensor | None  # that it has taken away
@@ -147,7 +131,7 @@ class _Kept(NamedTuple):
 
 
 class TypedLayers(Function):
-    """The layers of `typed_lmgcs`; the messages of the types are a product with what each node receives of them."""
+    """The layers of `typed_layers`; the messages of the types are a product with what each node receives of them."""
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, x: Tensor, *tensors: Tensor | None) -> Tensor:
@@ -157,9 +141,7 @@ class TypedLayers(Function):
         for own, norm in zip(_layers(contiguous(*tensors)), plan.norms, strict=True):
             given = out.contiguous()
             typed = Typed(kinds, own.scores.size(0), given.new_empty((plan.graph.num_dst, own.messages.size(0))))
-            inside = _native_layers.multiplies(own.weight)
-            source, h = (given, None) if inside else (None, F.linear(given, own.weight))
-            out, h, st, _ = _native_layers.layer(source, h, _weights(own), plan.slope, links, False, typed)
+            out, h, scores = plan.form.forward(given, own, links, typed)
             out.addmm_(typed.received, own.messages)
             before = mean = deviation = derivative = None
             if norm is not None:
@@ -168,14 +150,15 @@ class TypedLayers(Function):
                 out, mean, deviation = torch.native_batch_norm(before, *values, norm.training, norm.momentum, norm.eps)
             if plan.act:
                 out, _, _, derivative = join(out, Join(0, None if plan.gain is None else given, plan.gain, None), True)
-            kept.append(_Kept(given, h, st, typed.received, before, mean, deviation, derivative))
-        save(ctx, kinds, x, *tensors, *(value for one in kept for value in one))
+            kept.append(_Kept(given, h, scores, typed.received, before, mean, deviation, derivative))
+        save(ctx, kinds, plan.form.scale, x, *tensors, *(value for one in kept for value in one))
         ctx.plan = plan
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        plan, (kinds, x, *others) = ctx.plan, saved(ctx)  # types that changed since would reach beyond the table
+        plan, (kinds, scale, x, *others) = ctx.plan, saved(ctx)  # types that changed since would reach beyond the table
+        plan = plan if scale is None else plan._replace(form=TypedSigned(scale))
         count, size = len(TypedWeights._fields), len(TypedWeights._fields) * len(plan.norms)
         tensors, kept = others[:size], others[size:]
         if torch.is_grad_enabled() or serving_gradients(g) is not _native:
@@ -202,31 +185,12 @@ class TypedLayers(Function):
                 grad, norm_weight, norm_bias = back
             further = any(ctx.needs_input_grad[1 : 2 + first])
             typed = Typed(kinds, own.scores.size(0), torch.mm(grad, own.messages.t()))
-            grad, found = _layer_grad(own, plan.slope, have, grad.contiguous(), links, typed, (further, *needs))
-            learnt: Any = found._replace(norm_weight=norm_weight, norm_bias=norm_bias)
+            sent = torch.mm(have.received.t(), grad) if needs.messages else None
+            made = grad, have.h, have.scores
+            grad, found = plan.form.grad(have.given, own, made, grad.contiguous(), links, typed, (further, *needs))
+            learnt: Any = found._replace(messages=sent, norm_weight=norm_weight, norm_bias=norm_bias)
             gradients[first : first + count] = learnt
             if not further:  # nothing below is learnt
                 return None, None, *gradients
             grad = grad if past is None else grad.add_(past)
         return None, grad, *gradients
-
-
-def _weights(own: TypedWeights) -> Weights:
-    return Weights(own.weight, own.att, own.offset, own.scores, own.bias)
-
-
-def _layer_grad(
-    own: TypedWeights, slope: float, have: _Kept, g: Tensor, links: Any, typed: Typed, needs: tuple[Any, ...]
-) -> tuple[Tensor | None, TypedWeights]:
-    """The gradients to x and to the weights of the layer alone, None where they are not asked for."""
-    inside = have.given if _native_layers.multiplies(own.weight) else None
-    needs_x, weight, att, scores, messages, bias, offset, *_ = needs
-    asked = needs_x, weight, att, offset, scores, bias
-    found = _native_layers.layer_grad(inside, have.h, _weights(own), slope, have.st, None, g, links, asked, typed)
-    grad_x, grad_weight = found.x, found.weight
-    if inside is None and found.h is not None:
-        grad_x = torch.mm(found.h, own.weight) if needs_x else None
-        grad_weight = torch.mm(have.given.t(), found.h).t() if weight else None
-    sent = torch.mm(have.received.t(), g) if messages else None
-    grads: Any = grad_weight, found.att, found.edge, sent, found.bias, found.offset
-    return grad_x, TypedWeights(*grads)
