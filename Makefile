@@ -50,7 +50,7 @@ kernels: setup browser
 
 # Everything that computes with the operators, in plain torch. Storage, scheduling, data and pages do not.
 COMPUTING := tests/test_graph.py tests/test_testing.py tests/ops tests/nn tests/spectral tests/theory \
-  tests/studies/test_universality.py tests/studies/test_heterophilic.py
+  tests/studies/test_universality.py tests/studies/test_heterophilic.py tests/studies/test_deep.py
 
 reference: setup
 	MIMOGC_BACKEND=reference $(PYTEST) -m "not kernels" $(COMPUTING)

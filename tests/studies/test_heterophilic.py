@@ -1,9 +1,7 @@
 """The heterophilic study follows its protocol: grid, selection on validation, repeats, early stopping, metrics."""
 
 import dataclasses
-import functools
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +12,14 @@ from torch.nn import functional as F
 
 from mimogc.data import DataError, NodeDataset
 from mimogc.methods import trained
-from mimogc.models import NodeClassifier, SparseFeatures, num_parameters
+from mimogc.models import NodeClassifier, SparseFeatures
 from mimogc.runs import driver
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import Outcome, Record, Run, hparams
 from mimogc.runs.store import Store
 from mimogc.runs.study import Context, Options, complete
 from mimogc.studies import heterophilic
-from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build, train_run
-from mimogc.training import large as long_training
+from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build
 from mimogc.training import nodes as node_training
 from mimogc.training.nodes import NodeTask, roc_auc, scorer, train
 
@@ -326,81 +323,6 @@ class TestOnTexas:
         for ours, theirs in zip(plain.parameters(), averaged.parameters(), strict=True):
             assert torch.equal(ours, theirs)
 
-    def test_deep_models_have_norms_and_no_budget(self, datasets: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("lmgc", "gcn"), "variants": ("deep",), "paper_hparams": True}
-        found = runs(**options, seeds=1)
-        assert {dict(run.hparams)["lr"] for run in found} == {0.01}
-        for run in (found[0], found[-1]):
-            model, task = build(run)
-            assert (len(model.layers), model.encoder.weight.size(1)) == (12, 64)
-            assert dict(run.hparams)["heads"] == 2
-            assert [type(norm) for norm in model.norms] == [torch.nn.BatchNorm1d] * 12
-            # In training every layer's sum is normalised by its own statistics, and the running ones are kept.
-            model.train()(task.x, task.graph)
-            assert float(model.norms[11].running_var.sub(1).abs().max()) > 0
-        given = runs(**options, seeds=1, extras=(("layers", 4), ("channels", 16)))
-        model, _ = build(given[0])
-        assert (len(model.layers), model.encoder.weight.size(1)) == (4, 16)
-        same = runs(**options, seeds=1, extras=(("layers", 12), ("channels", 64), ("heads", 2)))
-        assert [run.id for run in same] == [run.id for run in found]
-
-    def test_deep_models_map_what_a_layer_is_added_to(self, datasets: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
-        (run, *_) = runs(**options, seeds=1, extras=(("layers", 1), ("channels", 8)))
-        model, task = build(run)
-        model.eval()
-        h = torch.relu(model.encoder(task.x))
-        skip = model.skips[0]
-        added = h @ skip.weight.t() + skip.bias + model.layers[0](h, task.graph)
-        wanted = model.decoder(torch.relu(model.norms[0](added)))
-        torch.testing.assert_close(model(task.x, task.graph), wanted)
-
-    def test_deep_models_train_on_from_a_checkpoint(
-        self, datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
-        extras = (("layers", 2), ("channels", 8), ("epochs", 30))
-        (run, *_) = runs(**options, seeds=1, extras=extras)
-        whole = train_run(run, *build(run), Context(lambda fraction, metrics: None, tmp_path / "whole"))
-
-        def stop(fraction: float, metrics: Mapping[str, float]) -> None:
-            if fraction > 0.6:
-                raise KeyboardInterrupt
-
-        often = functools.partial(long_training.train, checkpoint_seconds=0.0)
-        monkeypatch.setattr(long_training, "train", often)
-        with pytest.raises(KeyboardInterrupt):
-            train_run(run, *build(run), Context(stop, tmp_path / "again"))
-        seen: list[float] = []
-        context = Context(lambda fraction, metrics: seen.append(fraction), tmp_path / "again")
-        again = train_run(run, *build(run), context)
-        assert seen == [2 / 3, 1]
-        assert again.curves == whole.curves
-        assert whole.metrics["epochs"] == 30
-
-    def test_norms_are_not_evaluated_for_training(self, datasets: Path) -> None:
-        """With batch norm a pass in evaluation mode cannot stand for one in training mode, even without dropout."""
-        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
-        (run, *_) = runs(**options, seeds=1, extras=(("layers", 2), ("channels", 8)))
-        modes: list[bool] = []
-        model, task = build(run)
-        model.dropout = 0.0
-        model.register_forward_pre_hook(lambda module, args: modes.append(module.training))
-        train(model, task, 0, 0.01, 3)
-        assert modes == [True, False] * 3
-
-    def test_a_given_option_counts_in_the_deep_variant_too(self, datasets: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
-        found = [dict(runs(**options, extras=extras)[0].hparams) for extras in ((), (("layers", 2),))]
-        assert [values["layers"] for values in found] == [12, 2]
-        assert [values["channels"] for values in found] == [64, 64]
-
-    def test_a_budget_decides_the_width_of_the_deep_variant(self, datasets: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
-        for extras in ((("budget", 40_000),), (("budget", 40_000), ("channels", 0))):
-            model, _ = build(runs(**options, extras=extras)[0])
-            assert 35_000 < num_parameters(model) <= 40_000
-
     def test_a_dropout_rate_takes_the_place_of_the_settings(self, datasets: Path) -> None:
         options = {"datasets": ("texas",), "methods": ("gcn",)}
         rate = (("dropout_rate", 0.2),)
@@ -418,39 +340,6 @@ class TestOnTexas:
         for wrong in (-0.1, 1.0, "much"):
             with pytest.raises(UsageError, match="dropout-rate"):
                 runs(**options, extras=(("dropout_rate", wrong),))
-
-    def test_layers_start_at_the_scale_that_is_asked_for(self, datasets: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
-        extras = (("layers", 2), ("channels", 8), ("gain", 0.1), ("branch_scale", 5.0))
-        (run, *_) = runs(**options, extras=extras)
-        assert {("branch_scale", 5.0), ("gain", 0.1)} <= set(STUDY.unusual(run.hparams))
-        model, task = build(run)
-        scales: list[float] = []
-        for layer in model.layers:
-            layer.register_forward_hook(lambda layer, args, out: scales.append(float(out.square().mean().sqrt())))
-        with torch.no_grad():
-            model.eval()(task.x, task.graph)
-        assert scales == pytest.approx([5.0] * 2, rel=0.05)
-        with pytest.raises(UsageError, match="--methods"):  # which are not brought to any scale
-            runs(datasets=("texas",), methods=("gcn",), extras=(("branch_scale", 5.0),))
-
-    def test_score_vectors_have_a_learning_rate_of_their_own(self, datasets: Path, tmp_path: Path) -> None:
-        options = {"datasets": ("texas",), "methods": ("lmgc",), "variants": ("deep",), "paper_hparams": True}
-        (run, *_) = runs(**options, extras=(("layers", 2), ("channels", 8), ("gain", 0.1), ("score_lr", 0.5)))
-        assert ("score_lr", 0.5) in STUDY.unusual(run.hparams)
-        moved = {}
-        for score_lr in (0.0, 1.0, 0.5):
-            model, task = build(run)
-            before = {name: value.detach().clone() for name, value in model.named_parameters()}
-            long_training.train(model, task, 0, 0.01, 1, tmp_path / f"{score_lr}.pt", score_lr=score_lr)
-            moved[score_lr] = {name: (value - before[name]).abs().max() for name, value in model.named_parameters()}
-        for name, most in moved[1.0].items():  # Adam's first step is the learning rate
-            share = 0.5 if name.endswith("coefficients.att") else 1.0
-            assert moved[0.5][name].item() == pytest.approx(share * most.item(), rel=1e-3, abs=1e-7), name
-            assert (moved[0.0][name] == 0) == (share == 0.5 or most == 0), name
-        for wrong in ({"variants": ("residual",)}, {"methods": ("gcn",)}):
-            with pytest.raises(UsageError, match=r"--(methods|variants)"):
-                runs(**{**options, **wrong}, extras=(("score_lr", 0.5),))
 
     def test_every_method_can_start_at_unit_scale(self):
         flag = (("calibrate", True),)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +36,7 @@ class DatasetInfo:
     family: Family | Literal["ZINC"]
     files: tuple[str, ...]  #: raw files, relative to the cache or the mirror
     bytes: int | None  #: of the raw files; None where no copy has been verified
+    unknown: int | None = None  #: the feature that says that nothing else is known of a node
     note: str = ""  #: what results on it have to say
 
     @property
@@ -101,7 +102,8 @@ def load_nodes(name: str) -> "NodeDataset":
     if entry.family == "ZINC":
         raise ValueError(f"dataset: {name} is a set of molecules; use load_molecules")
     digest = fetch(name, entry.files, partial(nodes.download, entry.family, entry.raw_name))
-    return nodes.load_verified(name, entry.family, entry.raw_name, entry.files, digest)
+    data = nodes.load_verified(name, entry.family, entry.raw_name, entry.files, digest)
+    return replace(data, unknown=entry.unknown)
 
 
 def load_molecules(name: str) -> "Molecules":

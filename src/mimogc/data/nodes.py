@@ -45,6 +45,7 @@ class NodeDataset:
     val_mask: Tensor  #: [N, S] bool
     test_mask: Tensor  #: [N, S] bool
     metric: Metric
+    unknown: int | None = None  #: the feature that says that nothing else is known of a node
 
     def __repr__(self) -> str:
         sizes = f"{self.num_nodes:,} nodes, {self.edge_index.size(1):,} edges, {self.num_features:,} features"
@@ -134,7 +135,7 @@ def _from_arrays(name: str, arrays: dict[str, Array]) -> NodeDataset:
     return _node_dataset(name, x=x, **{key: torch.from_numpy(arrays[key]) for key in _TENSORS})
 
 
-def _node_dataset(name: str, y: Tensor, **tensors: Tensor) -> NodeDataset:
+def _node_dataset(name: str, y: Tensor, **tensors: Any) -> NodeDataset:
     return NodeDataset(name=name, y=y, metric="roc_auc" if int(y.max()) == 1 else "accuracy", **tensors)
 
 

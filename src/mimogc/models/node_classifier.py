@@ -75,6 +75,11 @@ class NodeClassifier(torch.nn.Module):
 
     def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
         """[N, classes] scores before the softmax."""
+        out: Tensor = self.decoder(self.embed(x, graph))
+        return out
+
+    def embed(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
+        """[N, channels], of which the decoder makes the scores."""
         h = self._activated(self.encoder(x))
         for number, layer in enumerate(self.layers):
             if self.recompute and torch.is_grad_enabled():
@@ -84,8 +89,7 @@ class NodeClassifier(torch.nn.Module):
             kept = self.skips[number](h)
             added = kept + branch if self.gains is None else torch.addcmul(kept, branch, self.gains[number])
             h = self._activated(normalised(added, self.norms[number], graph))
-        out: Tensor = self.decoder(h)
-        return out
+        return h
 
     def _activated(self, h: Tensor) -> Tensor:
         return dropout(F.relu(h), self.dropout) if self.training and self.dropout > 0 else F.relu(h)

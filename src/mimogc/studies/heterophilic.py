@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mimogc import methods
 from mimogc.data import info, list_datasets, load_nodes
@@ -31,6 +31,8 @@ DROPOUT_RATE = "probability of dropping a hidden channel; auto: as the grid, the
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
 BRANCH_SCALE = "root mean square that layers at unit scale start with instead; 0: as usual"
 SCORE_LR = "learning rate of score vectors, as a share of the others', in the variant deep"
+COSINE = "let the learning rate fall to zero over the epochs, in the variant deep"
+HIDE = "features of up to this share of the nodes are hidden in training and asked back, in the variant deep"
 SPLITS = 10  # of every dataset in the catalog
 # Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
 # Settled by validation in trials that were not kept; gate-0 and gate-0-quiet of `benchmarks/starts.py` can repeat them.
@@ -124,6 +126,8 @@ class Heterophilic(MethodStudy):
         Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
         Option("branch_scale", 0.0, BRANCH_SCALE, least=0, late=True),
         Option("score_lr", 1.0, SCORE_LR, least=0, late=True),
+        Option("cosine", False, COSINE, late=True),
+        Option("hide", 0.0, HIDE, least=0, most=1, late=True),
         Option("dropout_rate", AUTO, DROPOUT_RATE, least=0, most=0.95, choices=(AUTO,), numbers=True, late=True),
     )
     own_names = ("method", "dataset")
@@ -135,6 +139,8 @@ class Heterophilic(MethodStudy):
         if values.get("branch_scale") and not (values.get("calibrate") or record is None or record.calibrated):
             return False
         if values.get("score_lr", 1.0) != 1.0 and (variant != DEEP or (record is not None and not record.scored)):
+            return False
+        if variant != DEEP and (values.get("cosine") or values.get("hide")):
             return False
         return variant != AVERAGED or takes(method, "combine")
 
@@ -281,8 +287,8 @@ def train_run(
             context.progress((done + epoch / epochs) / runs, {"val": history.best[1]})
 
     if run.variant == DEEP:
-        checkpoint, score_lr = context.folder / f"{run.id}.pt", float(values.get("score_lr", 1.0))
-        history = large.train(model, task, run.split, lr, epochs, checkpoint, tell, score_lr=score_lr)
+        how: dict[str, Any] = {name: values[name] for name in ("score_lr", "cosine", "hide") if name in values}
+        history = large.train(model, task, run.split, lr, epochs, context.folder / f"{run.id}.pt", tell, **how)
     else:
         history = nodes.train(model, task, run.split, lr, epochs, tell)
     train_score, val, test = history.best

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from mimogc.models import NodeClassifier
-from mimogc.runs.checkpoint import capture, load_checkpoint, restore, save_checkpoint
+from mimogc.runs.checkpoint import Stateful, capture, load_checkpoint, restore, save_checkpoint
+from mimogc.training.hiding import Hiding
 from mimogc.training.nodes import History, NodeTask, scorer
 
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints, at the end of an epoch
@@ -26,26 +28,39 @@ def train(
     progress: Callable[[int, History], None] = lambda epoch, history: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     score_lr: float = 1.0,
+    cosine: bool = False,
+    hide: float = 0.0,
 ) -> History:
     """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
 
     The vectors in the scores of coefficients have `score_lr` times the learning rate. Adam moves every number by about
     the learning rate, and a score is a sum of as many of them as all graphs have channels.
+    With `cosine` the learning rates fall to zero over the epochs, as a cosine. With `hide` features of up to this share
+    of the nodes are hidden in every step and asked back (`Hiding`).
     """
     rows = task.data.train_mask[:, split].nonzero().flatten()
     labels, scores = task.data.y[rows], scorer(task.data, split)
-    optimiser = torch.optim.Adam(_groups(model, lr, score_lr), lr=lr, fused=True)
+    groups = _groups(model, lr, score_lr)
+    hiding = Hiding(task.data, model.decoder.in_features, hide) if hide else None
+    if hiding is not None:
+        groups.append({"params": list(hiding.parameters())})
+    optimiser = torch.optim.Adam(groups, lr=lr, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs) if cosine else None
+    parts: dict[str, Stateful | None] = {"model": model, "optimiser": optimiser, "hiding": hiding, "schedule": schedule}
+    held = {name: part for name, part in parts.items() if part is not None}
     state = load_checkpoint(checkpoint)
     done, history = 0, History()
     if state is not None:
-        done, history = restore(state, model=model, optimiser=optimiser), History(**state["history"])
+        done, history = restore(state, **held), History(**state["history"])
     saved = time.perf_counter()
     while done < epochs and not history.diverged:
         began = time.perf_counter()
-        loss = F.cross_entropy(model.train()(task.x, task.graph)[rows], labels)
+        loss = _loss(model.train(), task, rows, labels, hiding)
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         optimiser.step()
+        if schedule is not None:
+            schedule.step()
         history.losses.append(loss.item())
         del loss  # and with it what the layers have kept
         with torch.no_grad():
@@ -57,10 +72,19 @@ def train(
         if (
             time.perf_counter() - saved >= checkpoint_seconds or done == epochs
         ):  # runs are stored with those beside them
-            kept = capture(done, model=model, optimiser=optimiser)
+            kept = capture(done, **held)
             save_checkpoint(checkpoint, {**kept, "history": asdict(history)})
             saved = time.perf_counter()
     return history
+
+
+def _loss(model: NodeClassifier, task: NodeTask, rows: Tensor, labels: Tensor, hiding: Hiding | None) -> Tensor:
+    if hiding is None:
+        return F.cross_entropy(model(task.x, task.graph)[rows], labels)
+    x, hidden = hiding.draw()
+    h = model.embed(x, task.graph)
+    loss: Tensor = F.cross_entropy(model.decoder(h)[rows], labels) + hiding(h, hidden)
+    return loss
 
 
 def _groups(model: NodeClassifier, lr: float, score_lr: float) -> list[dict[str, Any]]:
