@@ -144,6 +144,16 @@ class Graph:
         alike = not self.is_bipartite and torch.equal(self.rowptr, self.colptr)
         return alike and torch.equal(self.sources, self.targets)  # both orders are sorted within a node
 
+    def degree_scale(self, dtype: torch.dtype) -> Tensor:
+        """[num_dst] 1/√d of in-degrees d, 0 for nodes without edges: the factor of A_sym at both ends of an edge."""
+
+        def compute() -> Tensor:
+            wide = torch.promote_types(dtype, torch.float32)  # float16 has no number for a degree above 65,504
+            scale = (self.in_degree - int(self.extra is not None)).to(wide).rsqrt()
+            return torch.where(torch.isinf(scale), torch.zeros_like(scale), scale).to(dtype)
+
+        return self._once(("degree_scale", dtype), compute)
+
     def normalization(self, dtype: torch.dtype) -> Tensor:
         """[E] 1/√(d_i d_j) with in-degrees d: the entries of A_sym, as PyG's `gcn_norm` computes them."""
         if self.is_bipartite and not self.is_partitioned:
@@ -153,9 +163,7 @@ class Graph:
             )
 
         def compute() -> Tensor:
-            wide = torch.promote_types(dtype, torch.float32)  # float16 has no number for a degree above 65,504
-            scale = (self.in_degree - int(self.extra is not None)).to(wide).rsqrt()
-            scale = torch.where(torch.isinf(scale), torch.zeros_like(scale), scale)
+            scale = self.degree_scale(torch.promote_types(dtype, torch.float32))
             weight = torch.repeat_interleave(scale, self.in_degree, output_size=self.num_edges)
             weight = weight * self.gathered(scale).index_select(0, self.sources)
             weight = weight.to(dtype)

@@ -201,8 +201,24 @@ def test_wrong_arguments():
     ):
         with pytest.raises(TypeError, match=message):
             typed_layers(form, x, *given, graph, kinds)
-    with pytest.raises(TypeError, match="gain: expected a number, got Tensor"):
-        typed_layers(form, x, weights, norms, graph, kinds, gain=torch.ones(()))
+    for gain, message in ((torch.ones(()), "Tensor"), (True, "bool")):
+        with pytest.raises(TypeError, match=f"gain: expected a number, got {message}"):
+            typed_layers(form, x, weights, norms, graph, kinds, gain=gain)
+    for given, message in (
+        ((TypedGate, x, weights, norms, graph), "form: expected a TypedGate, .* got the class TypedGate"),
+        ((form, x, weights[0], norms[:1] * 8, graph), "layer 0: weights: expected TypedWeights, got Tensor"),
+        ((form, x, x, norms, graph), "weights, norms: expected a list of each, got Tensor and list"),
+        ((form, x, weights, norms, graph.edge_index), "graph: expected a Graph, got Tensor"),
+        (
+            (form, x, weights, [torch.nn.BatchNorm1d(5)] * 3, graph),
+            "layer 0: norms: expected a Norm or None, got Batch",
+        ),
+        ((form, x, weights, [norms[0]._replace(momentum=None)] * 3, graph), "momentum: expected a number, got None"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            typed_layers(*given, kinds)
+    with pytest.raises(TypeError, match="own: expected TypedWeights, got NoneType"):
+        typed_layer(form, x, None, graph, kinds)
     one = Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.int64), 1)
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         typed_layers(form, x[:1], weights, norms, one, kinds[:1])
@@ -240,6 +256,32 @@ def test_the_first_layers_are_frozen(kind, frozen):
         typed_layers(form, x.detach(), fixed, _fresh(norms), graph, kinds, gain=0.5).sum(), learnt
     )
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("kind", FORMS)
+def test_autocast_leaves_layers_in_float32(kind, normed, bias):
+    form, graph, kinds, x, weights, norms = _stack(torch.float32, 5, normed=normed, form=kind)
+    weights = weights if bias else [own._replace(bias=None) for own in weights]
+    wanted = typed_layers(form, x, weights, _fresh(norms), graph, kinds, gain=0.5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = typed_layers(form, x, weights, _fresh(norms), graph, kinds, gain=0.5)
+        assert (
+            typed_layer(form, x, weights[0]._replace(norm_weight=None, norm_bias=None), graph, kinds).dtype is x.dtype
+        )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_pairs_with_an_offset_and_scales_with_gaps():
+    """What no kernel has is computed in plain torch: an offset cancels in a softmax, and strides do not count."""
+    form, graph, kinds, x, (own, *_), _ = _stack(torch.float64, 5, form=TypedPairs, normed=False)
+    offset = torch.randn(HEADS, dtype=torch.float64)
+    wanted = typed_layer(form, x, own, graph, kinds)
+    torch.testing.assert_close(typed_layer(form, x, own._replace(offset=offset), graph, kinds), wanted)
+    form, graph, kinds, x, (own, *_), _ = _stack(torch.float64, 33, form=TypedSigned, normed=False)
+    gaps = TypedSigned(torch.stack([form.scale, torch.full_like(form.scale, torch.nan)], 1)[:, 0])
+    torch.testing.assert_close(typed_layer(gaps, x, own, graph, kinds), typed_layer(form, x, own, graph, kinds))
 
 
 @pytest.mark.parametrize("kind", FORMS)

@@ -1,8 +1,7 @@
 """LMGConv with edge types: a term in the score and a message of their own, for graphs such as molecules."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,12 +26,6 @@ class TypedGraph:
     graph: Graph  #: with the types as one-hot edge attributes
     place: Tensor  #: [E] int64: (target, type) of each edge as one number
     kinds: Tensor  #: [E] int64: the type of each edge
-
-    @cached_property
-    def scale(self) -> Tensor:
-        """[N]: 1 / √d, with which A_sym multiplies both ends of an edge."""
-        scale = self.graph.in_degree.to(cast(Tensor, self.graph.edge_attr).dtype).rsqrt()
-        return scale.masked_fill_(scale == torch.inf, 0.0)
 
     @staticmethod
     def of(graph: Graph, kinds: Tensor, types: int, dtype: torch.dtype) -> "TypedGraph":
@@ -118,7 +111,8 @@ class BondConv(torch.nn.Module):
     def as_typed(self, sides: Pair, own: Graph, graph: TypedGraph) -> tuple[Form, TypedWeights] | None:
         """What `ops.typed_layer` takes in the place of this layer; None where the parts have to be called.
 
-        That is for other coefficients than those of lmgc, eq12, gatv2 and fagcn, or if someone looks at the parts.
+        That is for other coefficients than those of lmgc, eq12, gatv2 (one map for both ends) and fagcn, where a part
+        does not fit, and if someone looks at the parts.
         """
         conv, edge = self.conv, self._types_alone()
         of: Any = conv.coefficients
@@ -127,13 +121,13 @@ class BondConv(torch.nn.Module):
         maps = conv.lin.weight, edge.t(), self.message, self.bias
         if type(of) in (LMGC, Eq12):
             return TypedGate(of.negative_slope), _weights(of.att, *maps, of.offset)
-        if type(of) is GATv2 and of.lin_target is None:
+        if type(of) is GATv2 and of.lin_target is None and _has_shape(of.att, (1, conv.heads, conv.out_channels)):
             return TypedPairs(of.negative_slope), _weights(of.att[0], *maps)
-        if type(of) is FAGCN and all(
-            type(score) is Linear and score.bias is None and not has_hooks(score) for score in (of.att_src, of.att_dst)
-        ):
-            att = torch.cat([of.att_dst.weight, of.att_src.weight])
-            return TypedSigned(graph.scale), _weights(att, *maps, of.offset)
+        if type(of) is FAGCN and own.extra is None and all(map(_is_score, (of.att_dst, of.att_src))):
+            ends = of.att_dst.weight, of.att_src.weight
+            alike = ends[0].dtype is ends[1].dtype and ends[0].device == ends[1].device
+            if alike and all(_has_shape(end, (conv.heads, sides[0].size(1))) for end in ends):
+                return TypedSigned(own.degree_scale(ends[0].dtype)), _weights(torch.cat(ends), *maps, of.offset)
         return None
 
     def linear(self, x: Tensor, graph: TypedGraph) -> Tensor:
@@ -147,8 +141,7 @@ class BondConv(torch.nn.Module):
     def _types_alone(self) -> Tensor | None:
         """The weights of what a type adds to scores, where it is no more than a linear map of its one-hot vector."""
         lin: Any = getattr(self.conv.coefficients, "lin_edge", None)
-        plain = type(lin) is Linear and lin.bias is None and not has_hooks(lin)
-        return lin.weight if plain else None
+        return lin.weight if _is_score(lin) and lin.weight.dim() == 2 else None
 
     def _graph(self, graph: TypedGraph) -> Graph:
         if not isinstance(graph, TypedGraph):
@@ -166,6 +159,15 @@ class BondConv(torch.nn.Module):
         self.conv.rescale(factor)
         with torch.no_grad():
             self.message.mul_(factor)
+
+
+def _is_score(lin: Any) -> bool:
+    """Whether terms of scores are no more than a linear map."""
+    return type(lin) is Linear and lin.bias is None and not has_hooks(lin)
+
+
+def _has_shape(value: object, shape: tuple[int, ...]) -> bool:
+    return isinstance(value, Tensor) and value.shape == shape
 
 
 def _weights(

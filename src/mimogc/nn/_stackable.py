@@ -62,8 +62,7 @@ def _shared(coefficients: Any, x: Tensor, graph: Graph) -> Tensor | None:
     if isinstance(coefficients, GATv2):
         return None
     if isinstance(coefficients, FAGCN):
-        scale = graph.in_degree.to(x.dtype).rsqrt()
-        return scale.masked_fill_(scale == torch.inf, 0.0).unsqueeze(1)
+        return graph.degree_scale(x.dtype).unsqueeze(1)
     alpha: Tensor = type(coefficients).forward(coefficients, (x, x), (x, x), graph)  # of the features their type alone
     return alpha
 

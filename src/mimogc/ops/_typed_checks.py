@@ -36,9 +36,11 @@ class Plan(NamedTuple):
 def checked(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> tuple[Tensor, list[Tensor | None]]:
     """x and the tensors of all layers in one type, held against each other."""
     if not isinstance(plan.form, Form):
-        raise TypeError(f"form: expected TypedGate, TypedPairs or TypedSigned, got {type(plan.form).__name__}")
-    if plan.gain is not None and not isinstance(plan.gain, int | float):
+        raise TypeError(f"form: expected a TypedGate, TypedPairs or TypedSigned, got {_kind(plan.form)}")
+    if plan.gain is not None and (isinstance(plan.gain, bool) or not isinstance(plan.gain, int | float)):
         raise TypeError(f"gain: expected a number, got {type(plan.gain).__name__}")
+    if not isinstance(plan.graph, Graph):
+        raise TypeError(f"graph: expected a Graph, got {_kind(plan.graph)}")
     tensors: list[Tensor | None] = []
     first = features = x
     for number, (own, norm) in enumerate(zip(weights, plan.norms, strict=True)):
@@ -54,6 +56,10 @@ def checked(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> tuple[Ten
         features = given.new_empty((1, 1)).expand(plan.graph.num_nodes, own.messages.size(1))
     check_types(plan.kinds, plan.graph, weights)
     return first, tensors
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def check_types(kinds: Tensor, graph: Graph, weights: Iterable[TypedWeights]) -> None:
@@ -78,6 +84,12 @@ def check_kinds(kinds: Tensor, graph: Graph, types: int) -> None:
 def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) -> Any:
     """x and the tensors of one layer."""
     graph = plan.graph
+    if not isinstance(own, TypedWeights):
+        raise TypeError(f"{'weights' if plan.act else 'own'}: expected TypedWeights, got {_kind(own)}")
+    if norm is not None and not isinstance(norm, Norm):
+        raise TypeError(f"norms: expected a Norm or None, got {_kind(norm)}")
+    if norm is not None and not isinstance(norm.momentum, int | float):
+        raise TypeError(f"momentum: expected a number, got {type(norm.momentum).__name__}")
     for name in ("weight", "att", "scores", "messages"):
         value: Any = getattr(own, name)
         if not isinstance(value, Tensor) or value.dim() != 2:
@@ -85,7 +97,8 @@ def _checked_layer(x: Tensor, own: TypedWeights, norm: Norm | None, plan: Plan) 
             raise TypeError(f"{name}: expected a matrix, got {found}")
     types, heads, channels = own.scores.size(0), plan.form.heads(own), own.messages.size(1)
     if not heads:
-        raise ValueError(f"scores: expected shape [T, K] of at least one graph, got {list(own.scores.shape)}")
+        found = f"{list(own.att.shape)} and {list(own.scores.shape)}"
+        raise ValueError(f"att, scores: expected those of at least one graph, got shapes {found}")
     if norm is None and (own.norm_weight is not None or own.norm_bias is not None):
         raise ValueError("norm_weight, norm_bias: expected none for a layer without norm, got a tensor")
     if plan.gain is not None and channels != x.size(-1):

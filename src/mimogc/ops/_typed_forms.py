@@ -19,7 +19,7 @@ class TypedWeights(NamedTuple):
     """The tensors of one layer on T types of edges, and of the batch norm behind it; the form says what `att` is."""
 
     weight: Tensor  # [K·C, F], the W^(k) stacked
-    att: Tensor  # TypedGate: [2K, K·C], the v_k of the targets above those of the sources
+    att: Tensor  # [2K, K·C], TypedSigned: [2K, F]: those of the targets above those of the sources; TypedPairs: [K, C]
     scores: Tensor  # [T, K], what a type adds to the scores; TypedPairs: [T, K·C]
     messages: Tensor  # [T·K, C]: row t·K + k is the message of type t in graph k
     bias: Tensor | None = None  # [C]
@@ -127,7 +127,7 @@ class TypedGate(_Separable):
 class TypedSigned(_Separable):
     """FAGCN's: ``scale_i tanh(b + s(i) + t(j) + score(type)) scale_j``, scores of x with att [2K, F]."""
 
-    scale: Tensor | None
+    scale: Tensor
 
     slope = 1.0
 
@@ -139,8 +139,7 @@ class TypedSigned(_Separable):
         return [*super().expected(own, graph), ("scale", self.scale, (graph.num_nodes,))]
 
     def has_kernels(self, own: TypedWeights) -> bool:
-        scale: Any = self.scale
-        return _native_layers.multiplies(own.weight) and scale.is_contiguous() and not scale.requires_grad
+        return _native_layers.multiplies(own.weight) and self.scale.is_contiguous()
 
 
 @dataclass(frozen=True, eq=False)

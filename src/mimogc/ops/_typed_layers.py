@@ -1,6 +1,7 @@
 """Layers on graphs whose edges have one of a few types, one or several, as one function with its gradients.
 
-A type adds a term to the score of an edge, and a message; nothing of the size of the edges times channels is stored.
+A type adds a term to the score of an edge, and a message. With kernels nothing of the size of the edges times channels
+is stored.
 """
 
 from collections.abc import Sequence
@@ -63,6 +64,10 @@ def typed_layers(
     Returns:
         ``[N, C]``.
     """
+    lists: tuple[Any, Any] = weights, norms
+    if not all(isinstance(given, Sequence) for given in lists):
+        found = f"{type(weights).__name__} and {type(norms).__name__}"
+        raise TypeError(f"weights, norms: expected a list of each, got {found}")
     if not weights or len(norms) != len(weights):
         raise ValueError(f"norms: expected one for each of {len(weights)} layers, at least one, got {len(norms)}")
     return _computed(x, weights, Plan(graph, kinds, form, tuple(norms), True, gain))
@@ -86,7 +91,10 @@ def _computed(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> Tensor:
     ):
         out: Tensor = TypedLayers.apply(plan, x, *tensors)
         return out
-    return _by_parts(x, _layers(tensors), plan)
+    if not autocast(x.device):
+        return _by_parts(x, _layers(tensors), plan)
+    with torch.autocast(x.device.type, enabled=False):  # they are float32 by now, and so is what comes of them
+        return _by_parts(x, _layers(tensors), plan)
 
 
 def _layers(tensors: Sequence[Tensor | None]) -> list[TypedWeights]:
