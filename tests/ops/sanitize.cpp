@@ -179,14 +179,20 @@ void check_gin(const Sorted& at, int64_t F, int64_t C, int threads) {
     expect("its grad_last_bias", grad_b2, wanted_b2);
 }
 
-// The linear map, its gradients, and a layer of K graphs whose scores are of x, with α times the scale of both ends.
+// The linear map, its gradients, and a layer of K graphs whose scores are of x, with α times the scale of both ends;
+// with `typed` its edges have types, and what nodes receive of each has a gradient, too.
 template <class T>
-void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads) {
-    const int64_t N = at.N, width = K * C, M = 2 * K;
+void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads, bool typed) {
+    const int64_t N = at.N, width = K * C, M = 2 * K, types = 2;
     const MimogcGraph graph = at.graph();
     const MimogcSizes sizes = {sizeof(T), threads, MIMOGC_HEADS_TO_SUM, K, C, F, 1.0};
     const auto x = random_values<T>(N * F), scale = random_values<T>(N), g = random_values<T>(N * C),
-               g_map = random_values<T>(N * width);
+               g_map = random_values<T>(N * width), table = random_values<T>(types * K), offset = random_values<T>(K),
+               g_received = random_values<T>(N * types * K);
+    std::vector<T> received(N * types * K), grad_table(types * K), grad_offset(K);
+    std::vector<double> wanted_received(N * types * K), wanted_table(types * K), wanted_offset(K);
+    std::vector<int64_t> kinds(at.E);
+    for (int64_t e = 0; e < at.E; e++) kinds[e] = e % types;
     auto w = random_values<T>(width * F), att = random_values<T>(M * F);
     for (T& value : w) value /= T(30);
     for (T& value : att) value /= T(30);
@@ -196,10 +202,16 @@ void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads
     expect_done(mimogc_linear_grad(&sizes, N, x.data(), w.data(), g_map.data(), map_x.data(), map_w.data()));
     MimogcWeights weights = {w.data(), att.data()};
     weights.scaled = 1, weights.scale = scale.data();
+    if (typed) {
+        weights.edge = table.data(), weights.offset = offset.data();
+        weights.kinds = kinds.data(), weights.types = types, weights.received = received.data();
+    }
     expect_done(mimogc_layer(&graph, &sizes, &weights, x.data(), h_layer.data(), st.data(), out.data(), nullptr));
     std::vector<double> wanted_h(N * width), wanted_map_x(N * F), wanted_map_w(width * F), wanted_st(N * M);
     std::vector<double> wanted_out(N * C), wanted_x(N * F), wanted_w(width * F), wanted_att(M * F), back_h(N * width),
         back_st(N * M);
+    for (int64_t n = 0; typed && n < N; n++)
+        for (int64_t k = 0; k < K; k++) wanted_st[n * M + k] = offset[k];
     for (int64_t n = 0; n < N; n++)
         for (int64_t f = 0; f < F; f++) {
             for (int64_t c = 0; c < width; c++) {
@@ -211,10 +223,11 @@ void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads
         }
     for (int64_t e = 0; e < at.E; e++)
         for (int64_t k = 0; k < K; k++) {
-            const int64_t i = at.dst[e], j = at.src[e];
-            const double ends = double(scale[i]) * scale[j],
-                         a = std::tanh(wanted_st[i * M + k] + wanted_st[j * M + K + k]);
-            double back = 0;
+            const int64_t i = at.dst[e], j = at.src[e], t = kinds[e] * K + k, place = i * types * K + t;
+            const double ends = double(scale[i]) * scale[j], more = typed ? double(table[t]) : 0,
+                         a = std::tanh(wanted_st[i * M + k] + wanted_st[j * M + K + k] + more);
+            double back = typed ? g_received[place] : 0;
+            wanted_received[place] += ends * a;
             for (int64_t c = 0; c < C; c++) {
                 wanted_out[i * C + c] += ends * a * wanted_h[(j * K + k) * C + c];
                 back_h[(j * K + k) * C + c] += ends * a * g[i * C + c];
@@ -222,6 +235,7 @@ void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads
             }
             back *= ends * (1 - a * a);
             back_st[i * M + k] += back, back_st[j * M + K + k] += back;
+            wanted_table[t] += back, wanted_offset[k] += back;
         }
     for (int64_t n = 0; n < N; n++)
         for (int64_t f = 0; f < F; f++) {
@@ -240,15 +254,22 @@ void check_scaled(const Sorted& at, int64_t F, int64_t K, int64_t C, int threads
     expect("h of scaled", h_layer, wanted_h);
     expect("st of scaled", st, wanted_st);
     expect("out of scaled", out, wanted_out);
+    if (typed) {
+        expect("received of scaled", received, wanted_received);
+        received = g_received;
+    }
     std::vector<T> kept_h(N * width), grad_x(N * F), grad_w(width * F), grad_att(M * F);
     for (T* of_h : {static_cast<T*>(nullptr), kept_h.data()}) {
-        const MimogcGradients gradients = {grad_x.data(), of_h,    grad_w.data(), grad_att.data(),
-                                           nullptr,       nullptr, nullptr};
+        MimogcGradients gradients = {grad_x.data(), of_h, grad_w.data(), grad_att.data(), nullptr, nullptr, nullptr};
+        if (typed) gradients.edge = grad_table.data(), gradients.offset = grad_offset.data();
         expect_done(mimogc_layer_grad(&graph, &sizes, &weights, x.data(), h_layer.data(), st.data(), nullptr, g.data(),
                                       &gradients));
         expect("grad_x of scaled", grad_x, wanted_x);
         expect("grad_w of scaled", grad_w, wanted_w);
         expect("grad_att of scaled", grad_att, wanted_att);
+        if (!typed) continue;
+        expect("grad_table of scaled", grad_table, wanted_table);
+        expect("grad_offset of scaled", grad_offset, wanted_offset);
     }
 }
 
@@ -502,8 +523,8 @@ int main() {
                 for (int threads : {1, 2}) {
                     check_gin<float>(graph, F, C, threads);
                     check_gin<double>(graph, F, C, threads);
-                    check_scaled<float>(graph, F, 1, C, threads);
-                    check_scaled<double>(graph, F, 3, C, threads);
+                    check_scaled<float>(graph, F, 1, C, threads, threads == 2);
+                    check_scaled<double>(graph, F, 3, C, threads, threads == 1);
                     cases += 4;
                 }
         }
