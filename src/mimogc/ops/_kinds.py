@@ -140,14 +140,14 @@ class Pairs(Kind):
     def forward(self, x: Tensor, own: Tensors, graph: Graph, link: Any) -> tuple[Tensor, Tensors]:
         att, weight, bias = own
         h = _native_layers.linear(x, weight).view(x.size(0), *att.shape)
-        out, alpha = _native.attention(h, h, att, self.slope, link, bias)
+        out, alpha = _native.attention(h, att, self.slope, link, bias)
         return out, (h, alpha)
 
     def grad(
         self, x: Tensor, own: Tensors, kept: Tensors, g: Tensor, graph: Graph, link: Any, needs: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
         (att, weight, _), (h, alpha) = own, kept
-        grad_h, _, grad_att, _ = _native.attention_grad(h, h, att, self.slope, alpha, g, link, same=True)
+        grad_h, grad_att, _ = _native.attention_grad(h, att, self.slope, alpha, g, link)
         grad_x, grad_weight = _native_layers.linear_grad(x, weight, grad_h.flatten(1), needs[0], needs[2])
         return grad_x, grad_att if needs[1] else None, grad_weight, g.sum(0) if needs[3] else None
 

@@ -165,8 +165,7 @@ def pair_ends_grad(
 
 
 def attention(
-    source: Tensor,
-    target: Tensor,
+    h: Tensor,
     att: Tensor,
     slope: float,
     links: Any,
@@ -175,21 +174,20 @@ def attention(
     kinds: Tensor | None = None,
     received: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """[num_dst, C]: Σ_k Σ_j α_k source_k(j) + bias, where α [E, K], the second result, is the softmax of pair scores.
+    """[num_dst, C]: Σ_k Σ_j α_k h_k(j) + bias, where α [E, K], the second result, is the softmax of pair scores.
 
-    `links` is a MimogcGraph; with parents, node i is row parent[i] of target. `received` [num_dst, T·K] is written: the
-    sum of α over the edges of each type into a node.
+    `links` is a MimogcGraph; with parents, node i as a target is row parent[i] of h. `received` [num_dst, T·K] is
+    written: the sum of α over the edges of each type into a node.
     """
     heads, channels = att.shape
-    alpha, out = source.new_empty((links.num_edges, heads)), source.new_empty((links.num_dst, channels))
-    given = _pairs(source, target, att, slope, table, kinds, received)
+    alpha, out = h.new_empty((links.num_edges, heads)), h.new_empty((links.num_dst, channels))
+    given = _pairs(h, h, att, slope, table, kinds, received)
     run("mimogc_attention", links, *given, pointer(bias), pointer(alpha), pointer(out))
     return out, alpha
 
 
 def attention_grad(
-    source: Tensor,
-    target: Tensor,
+    h: Tensor,
     att: Tensor,
     slope: float,
     alpha: Tensor,
@@ -198,19 +196,16 @@ def attention_grad(
     table: Tensor | None = None,
     kinds: Tensor | None = None,
     received: Tensor | None = None,
-    same: bool = False,
-) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """Gradients of `attention` to source, target, att and table; with `same` the first is that to both ends.
-
-    `received` is the gradient to what was written there.
-    """
-    grad_source = torch.empty_like(source)
-    grads = grad_source, grad_source if same else torch.empty_like(target), torch.empty_like(att)
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients of `attention` to h, att and table; `received` is the gradient to what was written there."""
+    grad_h, grad_att = torch.empty_like(h), torch.empty_like(att)
     grad_table = None if table is None else torch.empty_like(table)
-    given = _pairs(source, target, att, slope, table, kinds, received)
-    places = [pointer(alpha), pointer(g), *map(pointer, (*grads, grad_table))]
+    given = _pairs(h, h, att, slope, table, kinds, received)
+    places = map(
+        pointer, (alpha, g, grad_h, grad_h, grad_att, grad_table)
+    )  # one array for both ends: it gets their sum
     run("mimogc_attention_grad", links, *given, *places)
-    return grad_source, None if same else grads[1], grads[2], grad_table
+    return grad_h, grad_att, grad_table
 
 
 def softmax(score: Tensor, graph: Graph) -> Tensor:

@@ -169,7 +169,7 @@ class TypedPairs(Form):
         h = _native_layers.linear(x, own.weight)
         of_types = own.scores, typed.kinds, typed.received
         source = h.view(h.size(0), *own.att.shape)
-        out, alpha = _native.attention(source, source, own.att, self.slope, links, own.bias, *of_types)
+        out, alpha = _native.attention(source, own.att, self.slope, links, own.bias, *of_types)
         return out, source, alpha
 
     def grad(
@@ -177,9 +177,7 @@ class TypedPairs(Form):
     ) -> tuple[Tensor | None, TypedWeights]:
         _, h, alpha = made
         of_types = own.scores, typed.kinds, typed.received
-        grad_h, _, grad_att, table = _native.attention_grad(
-            h, h, own.att, self.slope, alpha, g, links, *of_types, same=True
-        )
+        grad_h, grad_att, table = _native.attention_grad(h, own.att, self.slope, alpha, g, links, *of_types)
         needs_x, weight, _, _, _, bias, *_ = needs
         grad_x, grad_weight = _native_layers.linear_grad(x, own.weight, grad_h.flatten(1), needs_x, weight)
         grads: Any = grad_weight, grad_att, table, None, g.sum(0) if bias else None, None
