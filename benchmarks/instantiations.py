@@ -33,7 +33,7 @@ from mimogc.nn.coefficients.lmgc import offsets
 from mimogc.ops import pair_scores
 from mimogc.runs.options import Option
 from mimogc.runs.run import Run, Scalar
-from mimogc.studies import heterophilic
+from mimogc.studies.heterophilic_models import QUIET, task
 
 LAYERS, CLASSIFIER_LAYERS, EPOCHS = 6, 2, 60
 
@@ -176,7 +176,7 @@ FORMS: dict[str, Method] = {
 
 
 def _classifier(method: str, channels: int, dataset: str, dropout: float) -> NodeClassifier:
-    data = heterophilic.task(dataset, False).data
+    data = task(dataset, False).data
     sizes = (data.num_features, channels, data.num_classes)
     return NodeClassifier(*sizes, FORMS[method], CLASSIFIER_LAYERS, HEADS, dropout)
 
@@ -184,7 +184,7 @@ def _classifier(method: str, channels: int, dataset: str, dropout: float) -> Nod
 @functools.cache
 def _width(method: str, dataset: str) -> int:
     if dataset in NODES:
-        heterophilic.task(dataset, False)  # loaded before models are built without memory
+        task(dataset, False)  # loaded before models are built without memory
         return fit_width(lambda channels: _classifier(method, channels, dataset, 0.0), BUDGET)
     return fit_width(lambda channels: GraphRegressor(channels, FORMS[method], LAYERS, HEADS), BUDGET)
 
@@ -218,7 +218,7 @@ class Instantiations(Starts):
         return GraphRegressor(_width(run.method, run.dataset), FORMS[run.method], LAYERS, HEADS)
 
     def start(self, run: Run, model: torch.nn.Module, calibrated: Any) -> None:
-        calibrated(heterophilic.QUIET)
+        calibrated(QUIET)
 
 
 STUDY = Instantiations()

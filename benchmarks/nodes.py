@@ -17,7 +17,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 from mimogc.bench.naive import NaiveLMGC
 from mimogc.data import DataError, NodeDataset
 from mimogc.models import NodeClassifier
-from mimogc.studies.heterophilic import task, width
+from mimogc.studies.heterophilic_models import task, width
 from mimogc.training.nodes import train
 
 LAYERS, HEADS, BUDGET, LR, DROPOUT = 2, 4, 100_000, 0.003, 0.25

@@ -21,6 +21,7 @@ from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.selection import Cell, cell_of, cells
 from mimogc.runs.study import Context, Options, Study
 from mimogc.studies import heterophilic, zinc
+from mimogc.studies.heterophilic_models import task, train_run
 from mimogc.studies.zinc_models import calibrate_regressor
 from mimogc.studies.zinc_models import task as molecule_task
 
@@ -141,7 +142,7 @@ def regressor(form: Form, channels: int, variant: str) -> GraphRegressor:
 
 
 def classifier(form: Form, channels: int, dataset: str, dropout: float) -> NodeClassifier:
-    found = heterophilic.task(dataset, False)
+    found = task(dataset, False)
     gain = None if form.gain == 1.0 and not form.learnt else _gain(form, 2)
     model = NodeClassifier(
         found.data.num_features, channels, found.data.num_classes, "mlp", 2, dropout=dropout, gain=gain
@@ -211,7 +212,7 @@ class Starts(Study):
     def prepare(self, runs: Sequence[Run]) -> None:
         for dataset, molecules in {(run.dataset, dict(run.hparams).get("molecules")) for run in runs}:
             if molecules is None:
-                heterophilic.task(dataset, False)
+                task(dataset, False)
             else:
                 molecule_task(dataset, "none", int(molecules))
 
@@ -219,10 +220,10 @@ class Starts(Study):
         (run,) = batch
         if run.dataset in NODES:
             torch.manual_seed(1000 * run.seed + run.split)
-            nodes = heterophilic.task(run.dataset, False)
+            nodes = task(run.dataset, False)
             model = self.classifier(run)
             self.start(run, model, lambda to: calibrate(model, nodes.x, nodes.graph, only=Coefficients, scale=to))
-            return [heterophilic.train_run(run, model, nodes, context)]
+            return [train_run(run, model, nodes, context)]
         torch.manual_seed(run.seed)
         molecules = molecule_task(run.dataset, "none", int(dict(run.hparams)["molecules"]))
         made = self.regressor(run)

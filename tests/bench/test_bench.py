@@ -10,7 +10,7 @@ from benchmarks.zinc import bfloat16_ratio
 from mimogc.bench import zinc as matrix
 from mimogc.cli import run
 from mimogc.models import NodeClassifier, num_parameters
-from mimogc.studies.heterophilic import task
+from mimogc.studies.heterophilic_models import task
 
 
 @pytest.mark.usefixtures("datasets")

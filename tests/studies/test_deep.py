@@ -14,8 +14,8 @@ from mimogc.models import num_parameters
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import Run
 from mimogc.runs.study import Context, Options, complete
-from mimogc.studies import heterophilic
-from mimogc.studies.heterophilic import STUDY, build, train_run
+from mimogc.studies.heterophilic import STUDY
+from mimogc.studies.heterophilic_models import build, task, train_run
 from mimogc.training import large as long_training
 from mimogc.training.hiding import Hiding
 from mimogc.training.nodes import train
@@ -25,7 +25,7 @@ DEEP = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "pap
 
 @pytest.fixture(autouse=True)
 def no_task_of_another_test() -> None:
-    heterophilic.task.cache_clear()
+    task.cache_clear()
 
 
 def runs(**options: object) -> list[Run]:

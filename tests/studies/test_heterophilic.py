@@ -19,7 +19,8 @@ from mimogc.runs.run import Outcome, Record, Run, hparams
 from mimogc.runs.store import Store
 from mimogc.runs.study import Context, Options, complete
 from mimogc.studies import heterophilic
-from mimogc.studies.heterophilic import QUIET, QUIET_START, STUDY, build
+from mimogc.studies.heterophilic import STUDY
+from mimogc.studies.heterophilic_models import QUIET, QUIET_START, build, task
 from mimogc.training import nodes as node_training
 from mimogc.training.nodes import NodeTask, roc_auc, scorer, train
 
@@ -29,7 +30,7 @@ NOWHERE = Context(lambda fraction, metrics: None, Path("unused"))
 
 @pytest.fixture(autouse=True)
 def no_task_of_another_test() -> None:
-    heterophilic.task.cache_clear()
+    task.cache_clear()
 
 
 class Silent:
@@ -194,7 +195,7 @@ class TestTraining:
         assert (len(trained.losses), trained.diverged) == (1, True)
 
     def test_bags_of_words_stay_sparse(self, datasets: Path) -> None:
-        assert isinstance(heterophilic.task("texas", False).x, SparseFeatures)
+        assert isinstance(task("texas", False).x, SparseFeatures)
         assert isinstance(small_task().x, torch.Tensor)
 
 

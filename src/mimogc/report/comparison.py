@@ -10,7 +10,8 @@ from mimogc.report.published import published
 from mimogc.runs.run import Record
 from mimogc.runs.selection import Difference, place
 from mimogc.runs.study import Study
-from mimogc.studies.heterophilic import AVERAGED, STUDY
+from mimogc.studies.heterophilic import STUDY
+from mimogc.studies.heterophilic_models import AVERAGED
 from mimogc.studies.own_methods import MethodStudy
 
 CLEAR = 2.0  # standard errors from which on a difference is called clear

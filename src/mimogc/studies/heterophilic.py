@@ -1,31 +1,25 @@
 """The heterophilic study (Table 3): node classification on ten splits, selected on validation, repeated five times."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from mimogc import methods
 from mimogc.data import info, list_datasets, load_nodes
 from mimogc.data.sources import sha256
 from mimogc.runs.options import Option
-from mimogc.runs.run import Outcome, Record, Run, Scalar, thinned
+from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.selection import Cell, best, cell_of, cells, means_by_seed, metric_of
 from mimogc.runs.study import Context, Options
+from mimogc.studies.heterophilic_models import AVERAGED, DEEP, QUIET_START, build, task, train_run
 from mimogc.studies.own_methods import MethodStudy, selected_by_paper, takes
-
-if TYPE_CHECKING:  # what needs torch is imported by the functions that train
-    from mimogc.models import NodeClassifier
-    from mimogc.training.nodes import History, NodeTask
 
 DROPOUTS = (0.0, 0.25, 0.5)
 GRID_SEED = 0  # the repeats have seeds 1, 2, …: what selects is not reported again
 EPOCHS = 1000
 QUICK_SPLITS = 3
 SMALL = 1000  # nodes up to which the splits of a setting are computed together
-CURVE_POINTS = 100
 AUTO = "auto"
 DROPOUT_RATE = "probability of dropping a hidden channel; auto: as the grid, the paper or the usual setting has it"
 GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method is calibrated, else none"
@@ -34,61 +28,12 @@ SCORE_LR = "learning rate of score vectors, as a share of the others', in the va
 COSINE = "let the learning rate fall to zero over the epochs, in the variant deep"
 HIDE = "features of up to this share of the nodes are hidden in training and asked back, in the variant deep"
 SPLITS = 10  # of every dataset in the catalog
-# Branches whose share is learnt from 0 are calibrated to this scale: small weights turn more quickly than large ones.
-# Settled by validation in trials that were not kept; gate-0 and gate-0-quiet of `benchmarks/starts.py` can repeat them.
-QUIET = 0.25
-QUIET_START = "calibrated, branches by 1/4"
-AVERAGED = "averaged"  # the variant with the mean over the graphs
-DEEP = "deep"  # the variant beyond the paper: many layers, batch norm, learnt maps as residual connections, no budget
 DEEP_VALUES: dict[str, Scalar] = {"layers": 12, "channels": 64, "heads": 2}  # where none are given
 PAPER_DATASETS = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
 USUAL_METHODS = methods.names(lambda record: record.role != "further")
 USUAL = (0.01, 0.25)  # lr and dropout the paper selected most often: for what is not in its table
 # Learning rate and dropout that the paper selected, in the order of PAPER_DATASETS.
 PAPER_HPARAMS = selected_by_paper("heterophilic")
-
-
-@functools.lru_cache(maxsize=4)
-def task(dataset: str, undirected: bool) -> "NodeTask":
-    from mimogc.training.nodes import NodeTask
-
-    return NodeTask.of(load_nodes(dataset), undirected)
-
-
-@functools.cache
-def width(features: int, classes: int, method: str, layers: int, heads: int, budget: int, deep: bool = False) -> int:
-    """The largest width within the budget of parameters."""
-    from mimogc.models import NodeClassifier, fit_width
-
-    def model(channels: int) -> NodeClassifier:
-        return NodeClassifier(features, channels, classes, method, layers, heads, batch_norm=deep, linear_skip=deep)
-
-    return fit_width(model, budget)
-
-
-def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
-    """The model of a run with its initial weights, which depend on seed and split, and what it is trained on."""
-    import torch
-
-    from mimogc.models import NodeClassifier
-    from mimogc.nn import Coefficients, calibrate
-
-    values = dict(run.hparams)
-    found = task(run.dataset, bool(values["undirected"]))
-    layers, heads = int(values["layers"]), int(values["heads"])
-    features, classes = found.data.num_features, found.data.num_classes
-    channels, deep = int(values.get("channels", 0)), run.variant == DEEP
-    channels = channels or width(features, classes, run.method, layers, heads, int(values["budget"]), deep)
-    torch.manual_seed(1000 * run.seed + run.split)
-    combine, gain = "mean" if run.variant == AVERAGED else "sum", values.get("gain", "auto")
-    shape = (features, channels, classes, run.method, layers, heads, float(values["dropout"]))
-    start = None if gain == "none" else gain
-    model = NodeClassifier(*shape, not values["no_self_loops"], combine, start, batch_norm=deep, linear_skip=deep)
-    if methods.method(run.method).calibrated or values.get("calibrate"):
-        usual = QUIET if values.get("start") == QUIET_START else 1.0
-        scale = float(values.get("branch_scale", usual))
-        calibrate(model, found.x, found.graph, only=Coefficients, scale=scale)
-    return model, found
 
 
 class Heterophilic(MethodStudy):
@@ -270,44 +215,6 @@ class Heterophilic(MethodStudy):
     def pair(self, run: Run) -> int:
         """The split: the repeats of each are averaged."""
         return run.split
-
-
-def train_run(
-    run: Run, model: "NodeClassifier", task: "NodeTask", context: Context, done: int = 0, runs: int = 1
-) -> Outcome:
-    """Train one of several runs, of which some are done."""
-    from mimogc.models import num_parameters
-    from mimogc.training import large, nodes
-
-    values, metric = dict(run.hparams), task.data.metric
-    lr, epochs = float(values["lr"]), int(values["epochs"])
-
-    def tell(epoch: int, history: "History") -> None:
-        if epoch % 10 == 0:
-            context.progress((done + epoch / epochs) / runs, {"val": history.best[1]})
-
-    if run.variant == DEEP:
-        how: dict[str, Any] = {name: values[name] for name in ("score_lr", "cosine", "hide") if name in values}
-        history = large.train(model, task, run.split, lr, epochs, context.folder / f"{run.id}.pt", tell, **how)
-    else:
-        history = nodes.train(model, task, run.split, lr, epochs, tell)
-    train_score, val, test = history.best
-    seconds = sum(history.times)
-    return Outcome(
-        metrics={
-            f"test_{metric}": test,
-            f"val_{metric}": val,
-            f"train_{metric}": train_score,
-            "best_epoch": history.best_epoch,
-            "epochs": len(history.losses),
-            "parameters": num_parameters(model),
-            "channels": model.encoder.weight.size(1),
-            "seconds_per_epoch": seconds / len(history.losses),
-        },
-        curves=thinned(CURVE_POINTS, **{"loss": history.losses, f"val_{metric}": history.vals}),
-        seconds=seconds,
-        status="diverged" if history.diverged else "done",
-    )
 
 
 STUDY = Heterophilic()
