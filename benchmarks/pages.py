@@ -60,6 +60,7 @@ _STUDY, _SHORT = "mimogc reproduce zinc12k --paper-hparams", "--epochs 200"
 _NODES, _SMALL = "mimogc reproduce heterophilic", "texas,cornell,wisconsin"
 _DEEP = "--variants deep --methods gcn,lmgc"
 _FROM_ZERO = "--variants deep --layers 4 --undirected --epochs 150"
+_HIDDEN = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 1600 --dropout-rate 0 --lr 0.005 --cosine"
 _MINES = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 700"
 _STEPS = "--gain 0.1 --branch-scale 5"
 _BOTH_WAYS = "--variants deep --layers 4 --gain none --undirected --epochs 150"
@@ -115,6 +116,7 @@ PAGES = {
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods gcn,acm --calibrate {_BOTH_WAYS}",
             f"{_NODES} --quick --datasets squirrel --methods gcn --calibrate {_BOTH_WAYS}",
             f"{_MINES} --methods lmgc {_STEPS} --score-lr 0.02",
+            f"{_HIDDEN} --methods gcn,lmgc --hide 0.5",
             f"{_MINES} --methods gcn {_STEPS} --calibrate",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods lmgc {_FROM_ZERO} {_STEPS}"
             " --score-lr 0.02",
