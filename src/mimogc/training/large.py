@@ -36,7 +36,7 @@ def train(
     The vectors in the scores of coefficients have `score_lr` times the learning rate. Adam moves every number by about
     the learning rate, and a score is a sum of as many of them as all graphs have channels.
     With `cosine` the learning rates fall to zero over the epochs, as a cosine. With `hide` features of up to this share
-    of the nodes are hidden in every step and asked back (`Hiding`).
+    of the nodes are hidden in every step and asked back (`Hiding`), which the losses have in them.
     """
     rows = task.data.train_mask[:, split].nonzero().flatten()
     labels, scores = task.data.y[rows], scorer(task.data, split)
