@@ -1,5 +1,7 @@
 """Several layers on typed edges as one function: the kernels against plain torch, and against the layers one by one."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -206,7 +208,9 @@ def test_wrong_arguments():
             typed_layers(form, x, weights, norms, graph, kinds, gain=gain)
     for given, message in (
         ((TypedGate, x, weights, norms, graph), "form: expected a TypedGate, .* got the class TypedGate"),
-        ((form, x, weights[0], norms[:1] * 8, graph), "layer 0: weights: expected TypedWeights, got Tensor"),
+        ((form, x, list(weights[0]), norms[:1] * 8, graph), "layer 0: weights: expected TypedWeights, got Tensor"),
+        ((form, x, weights[0], norms[:1] * 8, graph), "weights, norms: expected a list of each, got TypedWeights and"),
+        ((form, x, weights[:1], norms[0], graph), "weights, norms: expected a list of each, got list and Norm"),
         ((form, x, x, norms, graph), "weights, norms: expected a list of each, got Tensor and list"),
         ((form, x, weights, norms, graph.edge_index), "graph: expected a Graph, got Tensor"),
         (
@@ -217,6 +221,16 @@ def test_wrong_arguments():
     ):
         with pytest.raises(TypeError, match=message):
             typed_layers(*given, kinds)
+    for number in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="gain: expected a finite number"):
+            typed_layers(form, x, weights, norms, graph, kinds, gain=number)
+        with pytest.raises(ValueError, match="slope: expected a finite number"):
+            TypedGate(number)
+    with pytest.raises(TypeError, match="scale"):
+        TypedSigned()
+    for scores in (weights[1].scores.t(), torch.zeros(TYPES, HEADS * 5)):
+        with pytest.raises(ValueError, match=r"layer 1: scores: expected shape \["):
+            typed_layers(form, x, change(1, scores=scores), norms, graph, kinds)
     with pytest.raises(TypeError, match="own: expected TypedWeights, got NoneType"):
         typed_layer(form, x, None, graph, kinds)
     one = Graph.from_edge_index(torch.zeros(2, 1, dtype=torch.int64), 1)

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from mimogc.data import load_nodes
 from mimogc.models import num_parameters
 from mimogc.runs.options import UsageError
-from mimogc.runs.run import Run
+from mimogc.runs.run import Outcome, Record, Run
 from mimogc.runs.study import Context, Options, complete
 from mimogc.studies.heterophilic import STUDY
 from mimogc.studies.heterophilic_models import build, task, train_run
@@ -236,5 +237,31 @@ class TestHiding:
         for extras in ((("hide", 0.5),), (("cosine", True),)):
             with pytest.raises(UsageError, match="--variants"):
                 runs(**{**DEEP, "variants": ("residual",)}, extras=extras)
+            with pytest.raises(UsageError, match=r"--variants: expected some of deep with .*, got residual"):
+                runs(datasets=("texas",), extras=extras)  # the usual variant would leave nothing to do
         with pytest.raises(UsageError, match="hide"):
             runs(**DEEP, extras=(("hide", 1.5),))
+
+    def test_negative_features_are_refused_before_anything_is_trained(self, tmp_path: Path) -> None:
+        nodes, part = 12, np.arange(12) % 3
+        masks = {f"{name}_masks": part == number for number, name in enumerate(("train", "val", "test"))}
+        path = tmp_path / "negative.npz"
+        arrays = {"node_features": np.full((nodes, 2), -1.5), "node_labels": np.arange(nodes) // 6}
+        np.savez(path, **arrays, edges=np.array([[0, 1]]), **masks)
+        found = runs(**{**DEEP, "datasets": (f"npz:{path}",)}, extras=(("hide", 0.5),))
+        with pytest.raises(UsageError, match=r"--hide: expected features that are not negative, got -1.5 in npz:"):
+            STUDY.prepare(found)
+        STUDY.prepare(runs(**{**DEEP, "datasets": (f"npz:{path}",)}))
+
+    def test_cells_say_what_their_column_does_not(self, datasets: Path) -> None:
+        outcome = Outcome({"test_accuracy": 70.0, "val_accuracy": 70.0}, {}, 1.0)
+        for extras, said in (
+            ((), "1 of 10 splits"),
+            (
+                (("epochs", 1600), ("dropout_rate", 0.0)),
+                "1 of 10 splits, 1,600 epochs, learning rate 0.01, dropout 0.0",
+            ),
+        ):
+            (run, *_) = runs(**DEEP, extras=extras)
+            (cell,) = STUDY.aggregate([Record(run, "done", outcome, {}, "2026-01-01")])
+            assert cell.lacks == said

@@ -1,5 +1,6 @@
 """What layers on typed edges are made of, held against each other before a kernel reads it."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,13 +14,21 @@ from mimogc.ops._typed_forms import Form, TypedWeights
 
 
 class Norm(NamedTuple):
-    """What is not learnt of a batch norm."""
+    """What is not learnt of a batch norm, such as those of a `torch.nn.BatchNorm1d`.
 
-    mean: Tensor  # [C] of the batches so far; in training the next share of them is written to it
-    var: Tensor  # [C], likewise
+    Args:
+        mean: ``[C]``, `running_mean`. In training the new mean is written to it.
+        var: ``[C]``, `running_var`, likewise.
+        momentum: the share of every new mean and variance; None, for the mean over all batches, is not taken.
+        eps: added to the variance.
+        training: whether the rows are normalised by their own mean and variance.
+    """
+
+    mean: Tensor
+    var: Tensor
     momentum: float
     eps: float
-    training: bool  # whether the rows are normalised by their own mean and variance
+    training: bool
 
 
 class Plan(NamedTuple):
@@ -39,6 +48,8 @@ def checked(x: Tensor, weights: Sequence[TypedWeights], plan: Plan) -> tuple[Ten
         raise TypeError(f"form: expected a TypedGate, TypedPairs or TypedSigned, got {_kind(plan.form)}")
     if plan.gain is not None and (isinstance(plan.gain, bool) or not isinstance(plan.gain, int | float)):
         raise TypeError(f"gain: expected a number, got {type(plan.gain).__name__}")
+    if plan.gain is not None and not math.isfinite(plan.gain):
+        raise ValueError(f"gain: expected a finite number, got {plan.gain}")
     if not isinstance(plan.graph, Graph):
         raise TypeError(f"graph: expected a Graph, got {_kind(plan.graph)}")
     tensors: list[Tensor | None] = []

@@ -1,7 +1,8 @@
 """What layers on typed edges differ in: their coefficients, in plain torch and by the kernels."""
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -16,16 +17,29 @@ from mimogc.ops._operators import edge_softmax
 
 
 class TypedWeights(NamedTuple):
-    """The tensors of one layer on T types of edges, and of the batch norm behind it; the form says what `att` is."""
+    """The tensors of one layer of K graphs on T types of edges, and of the batch norm behind it.
 
-    weight: Tensor  # [K·C, F], the W^(k) stacked
-    att: Tensor  # [2K, K·C], TypedSigned: [2K, F]: those of the targets above those of the sources; TypedPairs: [K, C]
-    scores: Tensor  # [T, K], what a type adds to the scores; TypedPairs: [T, K·C]
-    messages: Tensor  # [T·K, C]: row t·K + k is the message of type t in graph k
-    bias: Tensor | None = None  # [C]
-    offset: Tensor | None = None  # [K], added to the scores
-    norm_weight: Tensor | None = None  # [C]
-    norm_bias: Tensor | None = None  # [C]
+    Args:
+        weight: ``[K·C, F]``, the W^(k) one below the other.
+        att: of the scores. `TypedGate`: ``[2K, K·C]``, row k for the target of an edge in graph k, row K + k for its
+            source, each with a vector for the channels of all graphs; `TypedSigned`: ``[2K, F]``, likewise for x;
+            `TypedPairs`: ``[K, C]``.
+        scores: ``[T, K]``, what a type adds to the scores; `TypedPairs`: ``[T, K·C]``.
+        messages: ``[T·K, C]``, row t·K + k is the message of type t in graph k.
+        bias: ``[C]``, or None.
+        offset: ``[K]``, added to the scores, or None.
+        norm_weight: ``[C]``, by which the batch norm multiplies, or None for 1.
+        norm_bias: ``[C]``, which it adds, or None for 0.
+    """
+
+    weight: Tensor
+    att: Tensor
+    scores: Tensor
+    messages: Tensor
+    bias: Tensor | None = None
+    offset: Tensor | None = None
+    norm_weight: Tensor | None = None
+    norm_bias: Tensor | None = None
 
 
 Made = tuple[Tensor, Tensor, Tensor]  # out [N, C], and h and the coefficients or scores for the gradients
@@ -71,10 +85,10 @@ class _Separable(Form):
     """A score that is a sum of a term of each end and one of the type, under the tanh: the kernel of `ops.lmgc`."""
 
     def heads(self, own: TypedWeights) -> int:
-        return own.scores.size(1)
+        return own.att.size(0) // 2
 
     def expected(self, own: TypedWeights, graph: Graph) -> list[Expected]:
-        heads = own.scores.size(1)
+        heads = self.heads(own)
         return [
             ("att", own.att, (2 * heads, "K·C" if self.scale is None else "F")),
             ("scores", own.scores, ("T", heads)),
@@ -125,9 +139,12 @@ class TypedGate(_Separable):
 
 @dataclass(frozen=True, eq=False)
 class TypedSigned(_Separable):
-    """FAGCN's: ``scale_i tanh(b + s(i) + t(j) + score(type)) scale_j``, scores of x with att [2K, F]."""
+    """FAGCN's: ``scale_i tanh(b + s(i) + t(j) + score(type)) scale_j``, scores of x with att [2K, F].
 
-    scale: Tensor
+    `scale` is ``[N]``, without gradients; FAGCN has ``graph.degree_scale(x.dtype)``, 1/√d.
+    """
+
+    scale: Tensor = field()
 
     slope = 1.0
 
@@ -187,3 +204,5 @@ class TypedPairs(Form):
 def _check_slope(slope: object) -> None:
     if isinstance(slope, bool) or not isinstance(slope, int | float):
         raise TypeError(f"slope: expected a number, got {type(slope).__name__}")
+    if not math.isfinite(slope):
+        raise ValueError(f"slope: expected a finite number, got {slope}")

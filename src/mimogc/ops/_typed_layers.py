@@ -65,7 +65,7 @@ def typed_layers(
         ``[N, C]``.
     """
     lists: tuple[Any, Any] = weights, norms
-    if not all(isinstance(given, Sequence) for given in lists):
+    if not all(isinstance(given, Sequence) and not isinstance(given, TypedWeights | Norm) for given in lists):
         found = f"{type(weights).__name__} and {type(norms).__name__}"
         raise TypeError(f"weights, norms: expected a list of each, got {found}")
     if not weights or len(norms) != len(weights):

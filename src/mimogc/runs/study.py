@@ -222,14 +222,16 @@ def _names(study: Study, kind: str, options: Options) -> tuple[str, ...]:
 
 
 def _refuse_what_has_no_runs(study: Study, options: Options) -> None:
-    """A method or variant that was named but cannot be had with the rest of what was asked."""
+    """A method or variant that was named, or is the usual one, but cannot be had with the rest of what was asked."""
+    chosen = product(*(getattr(options, name) for name in KINDS))
+    nothing = not any(study.has(dataset, method, variant, options.values) for dataset, method, variant in chosen)
     for place, kind in enumerate(KINDS):
         lists = [getattr(options, name) for name in KINDS]
         absent, lists[place] = lists[place], (*getattr(study, kind), *lists[place])
         combined = product(*lists)
         with_runs = {names[place] for names in combined if study.has(names[0], names[1], names[2], options.values)}
         absent = [name for name in absent if name not in with_runs]
-        if kind in options.asked and absent and with_runs:
+        if (kind in options.asked or nothing) and absent and with_runs:
             rest = " ".join(arguments(study, replace(options, **{kind: ()})))  # type: ignore[arg-type]
             possible = ", ".join(name for name in getattr(study, kind) if name in with_runs)
             raise UsageError(

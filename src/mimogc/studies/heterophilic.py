@@ -12,7 +12,7 @@ from mimogc.runs.options import Option
 from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.selection import Cell, best, cell_of, cells, means_by_seed, metric_of
 from mimogc.runs.study import Context, Options
-from mimogc.studies.heterophilic_models import AVERAGED, DEEP, QUIET_START, build, task, train_run
+from mimogc.studies.heterophilic_models import AVERAGED, DEEP, QUIET_START, build, check_hidden, task, train_run
 from mimogc.studies.own_methods import MethodStudy, selected_by_paper, takes
 
 DROPOUTS = (0.0, 0.25, 0.5)
@@ -26,7 +26,7 @@ GAIN = "learnt factor of a layer's output at the start; auto: 0 where the method
 BRANCH_SCALE = "root mean square that layers at unit scale start with instead; 0: as usual"
 SCORE_LR = "learning rate of score vectors, as a share of the others', in the variant deep"
 COSINE = "let the learning rate fall to zero over the epochs, in the variant deep"
-HIDE = "features of up to this share of the nodes are hidden in training and asked back, in the variant deep"
+HIDE = "features, none negative, of up to this share of the nodes are hidden in training and asked back, in deep"
 SPLITS = 10  # of every dataset in the catalog
 DEEP_VALUES: dict[str, Scalar] = {"layers": 12, "channels": 64, "heads": 2}  # where none are given
 PAPER_DATASETS = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
@@ -61,12 +61,12 @@ class Heterophilic(MethodStudy):
     higher = ("accuracy", "roc_auc")
     options = (
         Option("epochs", EPOCHS, "most epochs of training", least=1, extent=True, quick=100),
-        Option("layers", 2, "layers of the model", least=1),
-        Option("heads", 4, "computational graphs per layer", least=1),
+        Option("layers", 2, "layers of the model; deep: 12 unless given", least=1),
+        Option("heads", 4, "computational graphs per layer; deep: 2 unless given", least=1),
         Option("undirected", False, "add the reverse of every edge"),
         Option("no_self_loops", False, "leave self-loops out"),
         Option("budget", 100_000, "most parameters of a model", least=1),
-        Option("channels", 0, "width of the model, whatever the budget; 0: as it allows", least=0, late=True),
+        Option("channels", 0, "width of the model, whatever the budget; 0: as it allows, deep: 64", least=0, late=True),
         Option("gain", "auto", GAIN, choices=("auto", "none"), numbers=True, late=True),
         Option("calibrate", False, "start layers of every method at unit scale, as lmgc's always do", late=True),
         Option("branch_scale", 0.0, BRANCH_SCALE, least=0, late=True),
@@ -178,6 +178,8 @@ class Heterophilic(MethodStudy):
     def prepare(self, runs: Sequence[Run]) -> None:
         for dataset in dict.fromkeys(run.dataset for run in runs):
             load_nodes(dataset)
+        for dataset in dict.fromkeys(run.dataset for run in runs if "hide" in dict(run.hparams)):
+            check_hidden(dataset)
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         return [train_run(run, *build(run), context, done, len(batch)) for done, run in enumerate(batch)]
@@ -205,6 +207,7 @@ class Heterophilic(MethodStudy):
             lacking = [f"{splits} of {SPLITS} splits"] * (known and splits < SPLITS)
             dropout = dict(repeats[0].run.hparams).get("dropout", 0.0)
             lacking += [f"dropout {dropout}"] * (dropout not in DROPOUTS)  # of --dropout-rate: neither grid nor paper
+            lacking += deep_setting(repeats[0].run)
             lacks = ", ".join(lacking)
             found.append(cell_of(self, repeats, metric_of(repeats[0]), means_by_seed(repeats), lacks=lacks))
         return found
@@ -215,6 +218,17 @@ class Heterophilic(MethodStudy):
     def pair(self, run: Run) -> int:
         """The split: the repeats of each are averaged."""
         return run.split
+
+
+def deep_setting(run: Run) -> list[str]:
+    """What of a deep model's training its column does not say."""
+    values = dict(run.hparams)
+    if run.variant != DEEP:
+        return []
+    said = [f"{int(values['epochs']):,} epochs"] * (int(values["epochs"]) > EPOCHS)
+    if (values["lr"], values["dropout"]) != USUAL:
+        said.append(f"learning rate {values['lr']}, dropout {values['dropout']}")
+    return said
 
 
 STUDY = Heterophilic()

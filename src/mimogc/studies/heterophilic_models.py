@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from mimogc import methods
 from mimogc.data import load_nodes
+from mimogc.runs.options import UsageError
 from mimogc.runs.run import Outcome, Run, thinned
 from mimogc.runs.study import Context
 
@@ -26,6 +27,16 @@ def task(dataset: str, undirected: bool) -> "NodeTask":
     from mimogc.training.nodes import NodeTask
 
     return NodeTask.of(load_nodes(dataset), undirected)
+
+
+def check_hidden(dataset: str) -> None:
+    """Refuse features that cannot be hidden before anything is trained."""
+    from mimogc.training.hiding import check_features
+
+    try:
+        check_features(load_nodes(dataset))
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
 
 
 @functools.cache

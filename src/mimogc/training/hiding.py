@@ -7,6 +7,13 @@ from torch.nn import functional as F
 from mimogc.data import NodeDataset
 
 
+def check_features(data: NodeDataset) -> None:
+    """Refuse features that are no shares."""
+    if data.x.numel() == 0 or not bool((data.x >= 0).all()):
+        least = f"{float(data.x.min()):g}" if data.x.numel() else "none"
+        raise ValueError(f"hide: expected features that are not negative, got {least} in {data.name}")
+
+
 class Hiding(torch.nn.Module):
     """Hides the features of nodes drawn at random, and measures how well they are read off the last layer.
 
@@ -24,9 +31,7 @@ class Hiding(torch.nn.Module):
         super().__init__()
         if isinstance(most, bool) or not 0 < most <= 1:
             raise ValueError(f"hide: expected a share in (0, 1], got {most!r}")
-        if data.num_features == 0 or not bool((data.x >= 0).all()):
-            least = f"{float(data.x.min()):g} in {data.name}" if data.x.numel() else f"none in {data.name}"
-            raise ValueError(f"hide: expected features that are not negative, got {least}")
+        check_features(data)
         self.most, self.x = most, data.x
         self.unknown = torch.zeros(data.num_features)
         known = data.x.any(1)
