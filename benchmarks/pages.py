@@ -76,7 +76,6 @@ PAGES = {
             f"{_STUDY} --methods eq12 --variants basic --lr 0.0003 --seeds 1 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants rings --seeds 3 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants structure --seeds 3 {_SHORT}",
-            f"{_STUDY} --methods lmgc --variants basic,all --seeds 1",
         ),
     ),
     "zinc": Page(
@@ -117,6 +116,7 @@ PAGES = {
             f"{_NODES} --quick --datasets squirrel --methods gcn --calibrate {_BOTH_WAYS}",
             f"{_MINES} --methods lmgc {_STEPS} --score-lr 0.02",
             f"{_HIDDEN} --methods gcn,lmgc --hide 0.5",
+            f"{_HIDDEN} --methods gcn",
             f"{_MINES} --methods gcn {_STEPS} --calibrate",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods lmgc {_FROM_ZERO} {_STEPS}"
             " --score-lr 0.02",
