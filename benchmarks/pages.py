@@ -76,6 +76,7 @@ PAGES = {
             f"{_STUDY} --methods eq12 --variants basic --lr 0.0003 --seeds 1 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants rings --seeds 3 {_SHORT}",
             f"{_STUDY} --methods lmgc --variants structure --seeds 3 {_SHORT}",
+            f"{_STUDY} --methods gatv2,fagcn --variants rings --seeds 1 {_SHORT}",
         ),
     ),
     "zinc": Page(
