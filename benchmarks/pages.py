@@ -100,6 +100,7 @@ PAGES = {
             f"{_NODES} --datasets {_SMALL} --methods gcn,mlp --paper-hparams --seeds 1",
             f"{_NODES} --datasets {_SMALL} --methods eq12 --variants residual,averaged --paper-hparams",
             f"{_NODES} --datasets film,chameleon,squirrel --methods gatv2,fagcn,acm,gin,eq12 --paper-hparams --seeds 1",
+            f"{_NODES} --datasets film,chameleon,squirrel --methods gcn,mlp --paper-hparams --seeds 1",
             f"{_NODES} --datasets film,chameleon,squirrel --methods lmgc --paper-hparams",
             f"{_NODES} --datasets chameleon,squirrel --methods eq12 --variants averaged --paper-hparams --seeds 1",
             f"{_NODES} --datasets film --methods eq12 --variants averaged --paper-hparams --seeds 3",
