@@ -177,6 +177,17 @@ class TestHiding:
         assert bool((rows % 3 != 1).all())
         assert torch.equal(x[rows], torch.tensor([0.0, 1.0, 0.0]).expand(rows.numel(), 3))
 
+    def test_minesweeper_says_of_which_cells_nothing_is_known(self, datasets: Path) -> None:
+        data = load_nodes("minesweeper")
+        assert data.unknown == 0
+        unknown = data.x[:, 0] == 1
+        assert int(unknown.sum()) == 5000
+        assert not data.x[unknown, 1:].any()
+        assert bool((data.x[~unknown].sum(1) == 1).all())
+        x, rows = Hiding(data, 8, 1.0).draw()
+        assert not unknown[rows].any()
+        assert torch.equal(x[rows], data.x[unknown][:1].expand(rows.numel(), -1))
+
     def test_loss_is_the_cross_entropy_of_shares(self, datasets: Path) -> None:
         data = load_nodes("texas")
         hiding = Hiding(data, 8, 0.5)
@@ -257,6 +268,7 @@ class TestHiding:
         outcome = Outcome({"test_accuracy": 70.0, "val_accuracy": 70.0}, {}, 1.0)
         for extras, said in (
             ((), "1 of 10 splits"),
+            ((("dropout_rate", 0.2),), "1 of 10 splits, learning rate 0.01, dropout 0.2"),
             (
                 (("epochs", 1600), ("dropout_rate", 0.0)),
                 "1 of 10 splits, 1,600 epochs, learning rate 0.01, dropout 0.0",

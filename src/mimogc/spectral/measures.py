@@ -46,8 +46,7 @@ def dirichlet_energy(x: Tensor, graph: Graph, laplacian: str = "normalized") -> 
     x = x.double()
     if laplacian == "normalized":
         # A node of in-degree 0 can only be a source in a directed graph; A_sym gives its edges weight 0.
-        scale = graph.in_degree.double().rsqrt()
-        x = x * torch.where(torch.isinf(scale), torch.zeros_like(scale), scale).unsqueeze(-1)
+        x = x * graph.degree_scale(torch.float64).unsqueeze(-1)
     difference = x.index_select(-2, graph.dst) - x.index_select(-2, graph.src)
     return difference.square().sum((-2, -1)) / 2
 

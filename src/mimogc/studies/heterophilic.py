@@ -206,8 +206,10 @@ class Heterophilic(MethodStudy):
             known = not repeats[0].run.dataset.startswith("npz:")  # how many splits there should be
             lacking = [f"{splits} of {SPLITS} splits"] * (known and splits < SPLITS)
             dropout = dict(repeats[0].run.hparams).get("dropout", 0.0)
-            lacking += [f"dropout {dropout}"] * (dropout not in DROPOUTS)  # of --dropout-rate: neither grid nor paper
-            lacking += deep_setting(repeats[0].run)
+            if repeats[0].run.variant == DEEP:
+                lacking += deep_setting(repeats[0].run)
+            elif dropout not in DROPOUTS:  # of --dropout-rate: neither grid nor paper
+                lacking.append(f"dropout {dropout}")
             lacks = ", ".join(lacking)
             found.append(cell_of(self, repeats, metric_of(repeats[0]), means_by_seed(repeats), lacks=lacks))
         return found
@@ -223,8 +225,6 @@ class Heterophilic(MethodStudy):
 def deep_setting(run: Run) -> list[str]:
     """What of a deep model's training its column does not say."""
     values = dict(run.hparams)
-    if run.variant != DEEP:
-        return []
     said = [f"{int(values['epochs']):,} epochs"] * (int(values["epochs"]) > EPOCHS)
     if (values["lr"], values["dropout"]) != USUAL:
         said.append(f"learning rate {values['lr']}, dropout {values['dropout']}")
