@@ -34,6 +34,7 @@ class NodeClassifier(torch.nn.Module):
         linear_skip: add the output of a layer to a learnt affine map of its input in place of the input itself (beyond
             the paper): a node can be told from its neighbours at any depth.
         recompute: compute the inside of every layer again in the backward pass, and keep nothing of it meanwhile.
+        label_input: take labels of nodes as input, too (beyond the paper): what is known of some helps with the others.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class NodeClassifier(torch.nn.Module):
         batch_norm: bool = False,
         recompute: bool = False,
         linear_skip: bool = False,
+        label_input: bool = False,
     ) -> None:
         super().__init__()
         record = record_of(method)
@@ -72,15 +74,17 @@ class NodeClassifier(torch.nn.Module):
             torch.nn.Linear(channels, channels) if linear_skip else torch.nn.Identity() for _ in range(layers)
         )
         self.decoder = torch.nn.Linear(channels, classes)
+        self.label_encoder = torch.nn.Linear(classes, channels, bias=False) if label_input else None
 
-    def forward(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
-        """[N, classes] scores before the softmax."""
-        out: Tensor = self.decoder(self.embed(x, graph))
+    def forward(self, x: Tensor | SparseFeatures, graph: Graph, labels: Tensor | None = None) -> Tensor:
+        """[N, classes] scores before the softmax; labels [N], int64, has those that are known, else -1."""
+        out: Tensor = self.decoder(self.embed(x, graph, labels))
         return out
 
-    def embed(self, x: Tensor | SparseFeatures, graph: Graph) -> Tensor:
+    def embed(self, x: Tensor | SparseFeatures, graph: Graph, labels: Tensor | None = None) -> Tensor:
         """[N, channels], of which the decoder makes the scores."""
-        h = self._activated(self.encoder(x))
+        h = self.encoder(x)
+        h = self._activated(h if labels is None else h + self._encoded(labels, h))
         for number, layer in enumerate(self.layers):
             if self.recompute and torch.is_grad_enabled():
                 branch = checkpoint(layer, h, graph, use_reentrant=False)
@@ -90,6 +94,21 @@ class NodeClassifier(torch.nn.Module):
             added = kept + branch if self.gains is None else torch.addcmul(kept, branch, self.gains[number])
             h = self._activated(normalised(added, self.norms[number], graph))
         return h
+
+    def _encoded(self, labels: Tensor, h: Tensor) -> Tensor:
+        """[N, channels] of the labels, zero for nodes without one."""
+        if self.label_encoder is None:
+            raise ValueError("labels: expected none, since the model was built without label_input=True")
+        classes = self.label_encoder.in_features
+        if labels.dtype != torch.int64 or labels.shape != h.shape[:1]:
+            found = f"{labels.dtype} {list(labels.shape)}"
+            raise ValueError(f"labels: expected torch.int64 [{h.size(0)}], got {found}")
+        if labels.numel() and not (labels.min() >= -1 and labels.max() < classes):
+            least, largest = int(labels.min()), int(labels.max())
+            raise ValueError(f"labels: expected -1 to {classes - 1}, got {least} to {largest}")
+        known = labels.unsqueeze(1) == torch.arange(classes, device=labels.device)
+        encoded: Tensor = self.label_encoder(known.to(h.dtype))
+        return encoded
 
     def _activated(self, h: Tensor) -> Tensor:
         return dropout(F.relu(h), self.dropout) if self.training and self.dropout > 0 else F.relu(h)

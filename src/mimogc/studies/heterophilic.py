@@ -27,6 +27,7 @@ BRANCH_SCALE = "root mean square that layers at unit scale start with instead; 0
 SCORE_LR = "learning rate of score vectors, as a share of the others', in the variant deep"
 COSINE = "let the learning rate fall to zero over the epochs, in the variant deep"
 HIDE = "features, none negative, of up to this share of the nodes are hidden in training and asked back, in deep"
+LABELS = "labels of up to this share of the training nodes are inputs in every step, the others are asked, in deep"
 SPLITS = 10  # of every dataset in the catalog
 DEEP_VALUES: dict[str, Scalar] = {"layers": 12, "channels": 64, "heads": 2}  # where none are given
 PAPER_DATASETS = ("texas", "cornell", "wisconsin", "film", "chameleon", "squirrel")
@@ -73,6 +74,7 @@ class Heterophilic(MethodStudy):
         Option("score_lr", 1.0, SCORE_LR, least=0, late=True),
         Option("cosine", False, COSINE, late=True),
         Option("hide", 0.0, HIDE, least=0, most=1, late=True),
+        Option("labels", 0.0, LABELS, least=0, most=1, late=True),
         Option("dropout_rate", AUTO, DROPOUT_RATE, least=0, most=0.95, choices=(AUTO,), numbers=True, late=True),
     )
     own_names = ("method", "dataset")
@@ -85,7 +87,7 @@ class Heterophilic(MethodStudy):
             return False
         if values.get("score_lr", 1.0) != 1.0 and (variant != DEEP or (record is not None and not record.scored)):
             return False
-        if variant != DEEP and (values.get("cosine") or values.get("hide")):
+        if variant != DEEP and any(values.get(name) for name in ("cosine", "hide", "labels")):
             return False
         return variant != AVERAGED or takes(method, "combine")
 

@@ -40,12 +40,22 @@ def check_hidden(dataset: str) -> None:
 
 
 @functools.cache
-def width(features: int, classes: int, method: str, layers: int, heads: int, budget: int, deep: bool = False) -> int:
+def width(
+    features: int,
+    classes: int,
+    method: str,
+    layers: int,
+    heads: int,
+    budget: int,
+    deep: bool = False,
+    label_input: bool = False,
+) -> int:
     """The largest width within the budget of parameters."""
     from mimogc.models import NodeClassifier, fit_width
 
     def model(channels: int) -> NodeClassifier:
-        return NodeClassifier(features, channels, classes, method, layers, heads, batch_norm=deep, linear_skip=deep)
+        shape = (features, channels, classes, method, layers, heads)
+        return NodeClassifier(*shape, batch_norm=deep, linear_skip=deep, label_input=label_input)
 
     return fit_width(model, budget)
 
@@ -61,13 +71,14 @@ def build(run: Run) -> "tuple[NodeClassifier, NodeTask]":
     found = task(run.dataset, bool(values["undirected"]))
     layers, heads = int(values["layers"]), int(values["heads"])
     features, classes = found.data.num_features, found.data.num_classes
-    channels, deep = int(values.get("channels", 0)), run.variant == DEEP
-    channels = channels or width(features, classes, run.method, layers, heads, int(values["budget"]), deep)
+    channels, deep, told = int(values.get("channels", 0)), run.variant == DEEP, bool(values.get("labels"))
+    channels = channels or width(features, classes, run.method, layers, heads, int(values["budget"]), deep, told)
     torch.manual_seed(1000 * run.seed + run.split)
     combine, gain = "mean" if run.variant == AVERAGED else "sum", values.get("gain", "auto")
     shape = (features, channels, classes, run.method, layers, heads, float(values["dropout"]))
     start = None if gain == "none" else gain
-    model = NodeClassifier(*shape, not values["no_self_loops"], combine, start, batch_norm=deep, linear_skip=deep)
+    beyond: Any = {"batch_norm": deep, "linear_skip": deep, "label_input": told}
+    model = NodeClassifier(*shape, not values["no_self_loops"], combine, start, **beyond)
     if methods.method(run.method).calibrated or values.get("calibrate"):
         usual = QUIET if values.get("start") == QUIET_START else 1.0
         scale = float(values.get("branch_scale", usual))
@@ -90,7 +101,9 @@ def train_run(
             context.progress((done + epoch / epochs) / runs, {"val": history.best[1]})
 
     if run.variant == DEEP:
-        how: dict[str, Any] = {name: values[name] for name in ("score_lr", "cosine", "hide") if name in values}
+        how: dict[str, Any] = {
+            name: values[name] for name in ("score_lr", "cosine", "hide", "labels") if name in values
+        }
         history = large.train(model, task, run.split, lr, epochs, context.folder / f"{run.id}.pt", tell, **how)
     else:
         history = nodes.train(model, task, run.split, lr, epochs, tell)

@@ -14,6 +14,7 @@ from mimogc.models import NodeClassifier
 from mimogc.runs.checkpoint import Stateful, capture, load_checkpoint, restore, save_checkpoint
 from mimogc.training.hiding import Hiding
 from mimogc.training.nodes import History, NodeTask, scorer
+from mimogc.training.told import ToldLabels
 
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints, at the end of an epoch
 
@@ -30,16 +31,20 @@ def train(
     score_lr: float = 1.0,
     cosine: bool = False,
     hide: float = 0.0,
+    labels: float = 0.0,
 ) -> History:
     """Train to the end, or on from `checkpoint`; `progress` gets every epoch and what happened so far.
 
     The vectors in the scores of coefficients have `score_lr` times the learning rate. Adam moves every number by about
     the learning rate, and a score is a sum of as many of them as all graphs have channels.
     With `cosine` the learning rates fall to zero over the epochs, as a cosine. With `hide` features of up to this share
-    of the nodes are hidden in every step and asked back (`Hiding`), which the losses have in them.
+    of the nodes are hidden in every step and asked back (`Hiding`), which the losses have in them. With `labels` those
+    of up to this share of the training nodes are inputs in every step, and the others are asked (`ToldLabels`); all are
+    inputs for the scores, so that the one on the training nodes then says nothing.
     """
-    rows = task.data.train_mask[:, split].nonzero().flatten()
-    labels, scores = task.data.y[rows], scorer(task.data, split)
+    train_mask, scores = task.data.train_mask[:, split], scorer(task.data, split)
+    rows = train_mask.nonzero().flatten()
+    told = ToldLabels(task.data.y, train_mask, labels) if labels else None
     groups = _groups(model, lr, score_lr)
     hiding = Hiding(task.data, model.decoder.in_features, hide) if hide else None
     if hiding is not None:
@@ -55,7 +60,7 @@ def train(
     saved = time.perf_counter()
     while done < epochs and not history.diverged:
         began = time.perf_counter()
-        loss = _loss(model.train(), task, rows, labels, hiding)
+        loss = _loss(model.train(), task, rows, hiding, told)
         optimiser.zero_grad()
         torch.autograd.backward(loss)
         optimiser.step()
@@ -64,7 +69,7 @@ def train(
         history.losses.append(loss.item())
         del loss  # and with it what the layers have kept
         with torch.no_grad():
-            found = scores(model.eval()(task.x, task.graph))
+            found = scores(model.eval()(task.x, task.graph, None if told is None else told.all))
         done += 1
         history.add(found)
         history.times.append(time.perf_counter() - began)
@@ -78,12 +83,16 @@ def train(
     return history
 
 
-def _loss(model: NodeClassifier, task: NodeTask, rows: Tensor, labels: Tensor, hiding: Hiding | None) -> Tensor:
+def _loss(
+    model: NodeClassifier, task: NodeTask, rows: Tensor, hiding: Hiding | None, told: ToldLabels | None
+) -> Tensor:
+    given, asked = (None, rows) if told is None else told.draw()
+    wanted = task.data.y[asked]
     if hiding is None:
-        return F.cross_entropy(model(task.x, task.graph)[rows], labels)
+        return F.cross_entropy(model(task.x, task.graph, given)[asked], wanted)
     x, hidden = hiding.draw()
-    h = model.embed(x, task.graph)
-    loss: Tensor = F.cross_entropy(model.decoder(h)[rows], labels) + hiding(h, hidden)
+    h = model.embed(x, task.graph, given)
+    loss: Tensor = F.cross_entropy(model.decoder(h)[asked], wanted) + hiding(h, hidden)
     return loss
 
 
