@@ -105,6 +105,39 @@ class TestNodeClassifier:
             model = NodeClassifier(7, 6, 3, method, gain=None).eval()
             assert torch.equal(model(x, graph), model(x, empty)) is (method == "mlp"), method
 
+    def test_labels_are_added_to_the_encoded_features(self, graph: Graph) -> None:
+        model = NodeClassifier(5, 8, 3, "gcn", label_input=True).eval()
+        x = torch.randn(graph.num_nodes, 5)
+        labels = torch.full((graph.num_nodes,), -1)
+        torch.testing.assert_close(model(x, graph, labels), model(x, graph))
+        labels[:3] = torch.tensor([2, 0, 2])
+        # The same as features of their own, one per class.
+        columns = torch.nn.functional.one_hot(labels + 1, 4)[:, 1:].float()
+        wide, state = NodeClassifier(8, 8, 3, "gcn").eval(), model.state_dict()
+        state["encoder.weight"] = torch.cat([state["encoder.weight"], state.pop("label_encoder.weight").t()])
+        wide.load_state_dict(state)
+        torch.testing.assert_close(model(x, graph, labels), wide(torch.cat([x, columns], dim=1), graph))
+
+    @pytest.mark.parametrize(
+        ("labels", "said"),
+        [
+            (torch.tensor([0, 3] + [-1] * 18), r"labels: expected -1 to 2, got -1 to 3"),
+            (torch.tensor([0, -2] + [-1] * 18), r"labels: expected -1 to 2, got -2 to 0"),
+            (torch.zeros(20), r"labels: expected torch.int64 \[20\], got torch.float32 \[20\]"),
+            (torch.zeros(20, 1, dtype=torch.int64), r"labels: expected torch.int64 \[20\], got torch.int64 \[20, 1\]"),
+            (torch.zeros(1, dtype=torch.int64), r"labels: expected torch.int64 \[20\], got torch.int64 \[1\]"),
+        ],
+    )
+    def test_labels_that_do_not_fit_are_refused(self, labels: torch.Tensor, said: str) -> None:
+        small = Graph.from_edge_index(torch.randint(0, 20, (2, 40)), 20)
+        with pytest.raises(ValueError, match=said):
+            NodeClassifier(5, 8, 3, "gcn", label_input=True)(torch.randn(20, 5), small, labels)
+
+    def test_labels_need_a_model_that_takes_them(self, graph: Graph) -> None:
+        labels = torch.zeros(graph.num_nodes, dtype=torch.int64)
+        with pytest.raises(ValueError, match="labels: expected none, since the model was built without label_input"):
+            NodeClassifier(5, 8, 3, "gcn")(torch.randn(graph.num_nodes, 5), graph, labels)
+
     @pytest.mark.parametrize("gain", ["zero", float("nan"), [0.0], True])
     def test_a_gain_that_is_none(self, gain: object) -> None:
         with pytest.raises(ValueError, match="gain: expected a finite number, 'auto' or None, got"):

@@ -342,7 +342,7 @@ class TestOnTexas:
             with pytest.raises(UsageError, match="dropout-rate"):
                 runs(**options, extras=(("dropout_rate", wrong),))
 
-    def test_every_method_can_start_at_unit_scale(self):
+    def test_every_method_can_start_at_unit_scale(self, datasets: Path) -> None:
         flag = (("calibrate", True),)
         (run, *_) = runs(datasets=("texas",), methods=("gcn",), extras=flag)
         assert STUDY.unusual(run.hparams) == (("calibrate", True),)
