@@ -10,6 +10,7 @@ from benchmarks.zinc import bfloat16_ratio
 from mimogc.bench import zinc as matrix
 from mimogc.cli import run
 from mimogc.models import NodeClassifier, num_parameters
+from mimogc.ops import _thresholds
 from mimogc.studies.heterophilic_models import task
 
 
@@ -64,8 +65,23 @@ def test_every_cell_of_table_2_takes_its_turn(datasets: Path) -> None:
     ]  # fmt: skip
     assert {dict(run.hparams)["layers"] for run in runs if run.variant == "all"} == {10}
     seconds = matrix.seconds_per_epoch(runs, rounds=1, steps=1)
-    assert seconds.keys() == {(run.method, run.variant) for run in runs}
+    assert seconds.keys() == {(run.method, run.variant) for run in runs} | {matrix.EACH_ATOM}
     assert all(value > 0 for value in seconds.values())
+
+
+def test_cells_within_twice_the_basic_one_are_counted() -> None:
+    seconds = {matrix.BASIC: 1.0, ("gin", "basic"): 2.0, ("gin", "all"): 2.5, ("acm", "all"): 3.1}
+    said = matrix.within_twice({**seconds, matrix.EACH_ATOM: 1.5})
+    assert said.startswith("2 of 4 cells take at most twice that; ")
+    assert said.endswith(" 1.50 times as long with each by itself, twice which 3 cells take at most")
+
+
+def test_each_atom_by_itself_is_another_way_to_the_same_model(datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(matrix, "train_epoch", lambda *_: seen.append(_thresholds.ALIKE))
+    matrix.seconds_per_epoch(matrix.cells(("lmgc",), ("basic",)), rounds=1, steps=1)
+    assert seen[0] > 0 > seen[1]
+    assert seen[0] == _thresholds.ALIKE
 
 
 def test_a_part_that_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
