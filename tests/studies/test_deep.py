@@ -1,17 +1,17 @@
-"""Deep classifiers beyond the paper: their model, their training with checkpoints, features hidden, labels told."""
+"""Deep classifiers beyond the paper: their model, their training with checkpoints, features hidden and asked back."""
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from mimogc.data import NodeDataset, load_nodes
-from mimogc.models import NodeClassifier, num_parameters
+from mimogc.data import load_nodes
+from mimogc.models import num_parameters
 from mimogc.runs.options import UsageError
 from mimogc.runs.run import Outcome, Record, Run
 from mimogc.runs.study import Context, Options, complete
@@ -19,8 +19,7 @@ from mimogc.studies.heterophilic import STUDY
 from mimogc.studies.heterophilic_models import build, task, train_run
 from mimogc.training import large as long_training
 from mimogc.training.hiding import Hiding
-from mimogc.training.nodes import History, NodeTask, train
-from mimogc.training.told import ToldLabels
+from mimogc.training.nodes import train
 
 DEEP = {"datasets": ("texas",), "methods": ("gcn",), "variants": ("deep",), "paper_hparams": True}
 
@@ -278,89 +277,3 @@ class TestHiding:
             (run, *_) = runs(**DEEP, extras=extras)
             (cell,) = STUDY.aggregate([Record(run, "done", outcome, {}, "2026-01-01")])
             assert cell.lacks == said
-
-
-class TestToldLabels:
-    def test_what_is_asked_is_never_told(self) -> None:
-        torch.manual_seed(0)
-        y = torch.randint(0, 3, (400,))
-        train = torch.rand(400) < 0.5
-        told = ToldLabels(y, train, 0.8)
-        assert torch.equal(told.all, torch.where(train, y, -1))
-        shares = []
-        for _ in range(40):
-            labels, asked = told.draw()
-            known = labels >= 0
-            assert torch.equal(labels[known], y[known])
-            assert not known[~train].any()
-            assert not known[asked].any()
-            assert torch.equal(train & ~known, torch.zeros_like(train).index_fill(0, asked, True))
-            shares.append(int(known.sum()) / int(train.sum()))
-        assert 0.3 < sum(shares) / 40 < 0.5
-        assert max(shares) > 0.6
-        assert min(shares) < 0.2
-        assert torch.equal(told.all, torch.where(train, y, -1))  # what is told is not the same tensor
-
-    def test_at_least_one_is_asked(self) -> None:
-        told = ToldLabels(torch.tensor([1, 0]), torch.tensor([False, True]), 1.0)
-        for _ in range(20):
-            labels, asked = told.draw()
-            assert (labels.tolist(), asked.tolist()) == ([-1, -1], [1])
-
-    @pytest.mark.parametrize("most", [0.0, 1.5, -0.1, float("nan"), True])
-    def test_refuses_what_is_no_share(self, most: float) -> None:
-        with pytest.raises(ValueError, match=r"labels: expected a share in \(0, 1\], got"):
-            ToldLabels(torch.tensor([0, 1]), torch.tensor([True, True]), most)
-
-    def test_refuses_to_ask_nobody(self) -> None:
-        with pytest.raises(ValueError, match="labels: expected training nodes, got none"):
-            ToldLabels(torch.tensor([0, 1]), torch.tensor([False, False]), 0.5)
-
-    def test_scores_know_the_labels_of_training_nodes_and_no_others(self, datasets: Path, tmp_path: Path) -> None:
-        extras = (("layers", 2), ("channels", 8), ("labels", 0.7))
-        (run, *_) = runs(**DEEP, extras=extras)
-        assert ("labels", 0.7) in STUDY.unusual(run.hparams)
-        model, task = build(run)
-        train, seen = task.data.train_mask[:, 0], []
-        model.register_forward_pre_hook(lambda module, args: seen.append((module.training, args[2])))
-        long_training.train(model, task, 0, 0.01, 2, tmp_path / "seen.pt", labels=0.7)
-        assert [mode for mode, _ in seen] == [True, False] * 2
-        for mode, labels in seen:
-            assert bool((labels[~train] == -1).all())
-            assert torch.equal(labels, torch.where(train, task.data.y, -1)) == (not mode)
-
-    def test_labels_of_neighbours_help_and_training_goes_on_as_if_never_stopped(self, tmp_path: Path) -> None:
-        """The label of the one neighbour is all that there is to know."""
-        pairs, epochs = 60, 40
-        torch.manual_seed(0)
-        y = torch.randint(0, 2, (pairs,)).repeat(2)
-        first = torch.arange(2 * pairs) < pairs
-        edges = torch.stack([torch.arange(2 * pairs), torch.arange(2 * pairs).roll(pairs)])
-        part = torch.arange(2 * pairs) % 4
-        train = first | (part == 0)
-        masks = [mask.unsqueeze(1) for mask in (train, ~train & (part < 3), ~train & (part == 3))]
-        own = NodeTask.of(NodeDataset("pairs", torch.ones(2 * pairs, 1), edges, y, *masks, metric="accuracy"))
-        shape = {"method": "gcn", "layers": 2, "batch_norm": True, "linear_skip": True}
-
-        def trained(name: str, labels: float, stop: Callable[[int, object], None] = lambda *_: None) -> History:
-            torch.manual_seed(1)
-            model = NodeClassifier(1, 16, 2, **shape, label_input=labels > 0)
-            return long_training.train(model, own, 0, 0.02, epochs, tmp_path / name, stop, 0.0, labels=labels)
-
-        def stop(epoch: int, history: object) -> None:
-            if epoch == 25:
-                raise KeyboardInterrupt
-
-        whole = trained("whole.pt", 0.9)
-        assert whole.best[2] > 99.0
-        assert trained("none.pt", 0.0).best[2] < 80.0
-        with pytest.raises(KeyboardInterrupt):
-            trained("again.pt", 0.9, stop)
-        again = trained("again.pt", 0.9)
-        assert (again.losses, again.vals) == (whole.losses, whole.vals)
-
-    def test_a_budget_counts_the_map_of_the_labels(self, datasets: Path) -> None:
-        extras = (("layers", 2), ("budget", 9000), ("labels", 0.5))
-        model, _ = build(runs(**DEEP, extras=extras)[0])
-        assert model.label_encoder is not None
-        assert num_parameters(model) <= 9000

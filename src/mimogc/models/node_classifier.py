@@ -77,12 +77,15 @@ class NodeClassifier(torch.nn.Module):
         self.label_encoder = torch.nn.Linear(classes, channels, bias=False) if label_input else None
 
     def forward(self, x: Tensor | SparseFeatures, graph: Graph, labels: Tensor | None = None) -> Tensor:
-        """[N, classes] scores before the softmax; labels [N], int64, has those that are known, else -1."""
+        """[N, classes] scores before the softmax.
+
+        `labels` [N] int64, for models with `label_input`: those that are known, -1 for all other nodes; None: none are.
+        """
         out: Tensor = self.decoder(self.embed(x, graph, labels))
         return out
 
     def embed(self, x: Tensor | SparseFeatures, graph: Graph, labels: Tensor | None = None) -> Tensor:
-        """[N, channels], of which the decoder makes the scores."""
+        """[N, channels], of which the decoder makes the scores; arguments as for the call."""
         h = self.encoder(x)
         h = self._activated(h if labels is None else h + self._encoded(labels, h))
         for number, layer in enumerate(self.layers):

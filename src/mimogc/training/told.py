@@ -32,5 +32,5 @@ class ToldLabels:
         """The labels [N] that are told, -1 for all other nodes, and the training nodes that are asked."""
         share = self.most * torch.rand(())
         order = self.rows[torch.randperm(self.rows.numel())]
-        asked = order[int(share * order.numel()) :]  # the share is below one
+        asked = order[int(share * order.numel()) :]  # torch.rand is below one, so that one remains
         return self.all.index_fill(0, asked, -1), asked
