@@ -91,6 +91,7 @@ def test_any_npz_of_that_form(tmp_path: Path) -> None:
     [
         ({"edges": None}, "missing: edges"),
         ({"edges": np.array([[0, 4]])}, "expected nodes 0 to 3, got 0 to 4"),
+        ({"node_features": np.ones((4, 0))}, r"node_features of shape \[4, F\], F at least 1, got \[4, 0\]"),
         ({"edges": np.array([[0, 1, 2]])}, r"edges of shape \[E, 2\], got \[1, 3\]"),
         ({"val_masks": np.ones((2, 3), bool)}, r"val_masks of shape \[2, 4\] like train_masks, got \[2, 3\]"),
         ({"train_masks": np.ones((2, 3), bool)}, r"train_masks of shape \[S, 4\], got \[2, 3\]"),

@@ -133,6 +133,17 @@ class TestNodeClassifier:
         with pytest.raises(ValueError, match=said):
             NodeClassifier(5, 8, 3, "gcn", label_input=True)(torch.randn(20, 5), small, labels)
 
+    def test_labels_that_are_no_tensor_are_refused(self, graph: Graph) -> None:
+        model = NodeClassifier(5, 8, 3, "gcn", label_input=True)
+        with pytest.raises(TypeError, match="labels: expected a tensor, got list"):
+            model(torch.randn(graph.num_nodes, 5), graph, [0] * graph.num_nodes)
+
+    def test_labels_are_compiled_whole(self, graph: Graph) -> None:
+        model = NodeClassifier(5, 8, 3, "gcn", label_input=True).eval()
+        given = torch.randn(graph.num_nodes, 5), graph, torch.arange(graph.num_nodes) % 4 - 1
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(*given), model(*given))
+
     def test_labels_need_a_model_that_takes_them(self, graph: Graph) -> None:
         labels = torch.zeros(graph.num_nodes, dtype=torch.int64)
         with pytest.raises(ValueError, match="labels: expected none, since the model was built without label_input"):

@@ -51,19 +51,42 @@ class TestToldLabels:
         assert torch.equal(told.all, torch.where(train, y, -1))  # what is told is not the same tensor
 
     def test_at_least_one_is_asked(self) -> None:
-        told = ToldLabels(torch.tensor([1, 0]), torch.tensor([False, True]), 1.0)
-        for _ in range(20):
-            labels, asked = told.draw()
-            assert (labels.tolist(), asked.tolist()) == ([-1, -1], [1])
+        told = ToldLabels(torch.tensor([1, 0, 1]), torch.tensor([False, True, True]), 1.0)
+        numbers = [told.draw()[1].numel() for _ in range(40)]
+        assert set(numbers) == {1, 2}
 
-    @pytest.mark.parametrize("most", [0.0, 1.5, -0.1, float("nan"), True])
+    @pytest.mark.parametrize("most", [0.0, 1.5, -0.1, float("nan"), True, "0.5"])
     def test_refuses_what_is_no_share(self, most: float) -> None:
         with pytest.raises(ValueError, match=r"labels: expected a share in \(0, 1\], got"):
             ToldLabels(torch.tensor([0, 1]), torch.tensor([True, True]), most)
 
-    def test_refuses_to_ask_nobody(self) -> None:
-        with pytest.raises(ValueError, match="labels: expected training nodes, got none"):
-            ToldLabels(torch.tensor([0, 1]), torch.tensor([False, False]), 0.5)
+    @pytest.mark.parametrize(("train", "most"), [([False, False], 0.5), ([True, False], 1.0), ([True, True], 0.5)])
+    def test_refuses_a_share_with_which_nothing_is_told(self, train: list[bool], most: float) -> None:
+        said = rf"labels: expected a share with more than 1 of {sum(train)} training nodes, got {most}"
+        with pytest.raises(ValueError, match=said):
+            ToldLabels(torch.tensor([0, 1]), torch.tensor(train), most)
+
+    @pytest.mark.parametrize(
+        ("y", "train"),
+        [
+            (torch.zeros(4, dtype=torch.int64), torch.ones(4, 1, dtype=torch.bool)),
+            (torch.zeros(4, dtype=torch.int64), torch.ones(1, dtype=torch.bool)),
+            (torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.int64)),
+            (torch.zeros(4), torch.ones(4, dtype=torch.bool)),
+        ],
+    )
+    def test_refuses_what_does_not_fit(self, y: torch.Tensor, train: torch.Tensor) -> None:
+        with pytest.raises(ValueError, match=r"y, train: expected torch.int64 \[N\] and torch.bool \[N\], got"):
+            ToldLabels(y, train, 0.5)
+
+    def test_a_checkpoint_of_another_share_is_refused(self, datasets: Path, tmp_path: Path) -> None:
+        (run, *_) = runs(**DEEP, extras=(("layers", 1), ("channels", 4), ("labels", 0.7)))
+        model, found = build(run)
+        long_training.train(model, found, 0, 0.01, 2, tmp_path / "c.pt", labels=0.7)
+        with pytest.raises(ValueError, match=r"labels: expected 0.7 as in the checkpoint, got 0.2"):
+            long_training.train(model, found, 0, 0.01, 4, tmp_path / "c.pt", labels=0.2)
+        with pytest.raises(ValueError, match=r"the checkpoint has the parts .*told"):
+            long_training.train(model, found, 0, 0.01, 4, tmp_path / "c.pt")
 
     def test_scores_know_the_labels_of_training_nodes_and_no_others(self, datasets: Path, tmp_path: Path) -> None:
         extras = (("layers", 2), ("channels", 8), ("labels", 0.7))

@@ -226,7 +226,11 @@ def _check_shapes(path: Path, arrays: dict[str, Array]) -> None:
     splits = arrays["train_masks"].shape[0] if arrays["train_masks"].ndim else 0
     shapes = [
         ("node_labels", "[N]", n > 0),
-        ("node_features", f"[{n}, F]", features.ndim == 2 and features.shape[0] == n),
+        (
+            "node_features",
+            f"[{n}, F], F at least 1",
+            features.ndim == 2 and features.shape[0] == n and features.shape[1] > 0,
+        ),
         ("edges", "[E, 2]", edges.ndim == 2 and edges.shape[1] == 2),
         ("train_masks", f"[S, {n}]", arrays["train_masks"].ndim == 2 and arrays["train_masks"].shape[1] == n),
         *((key, f"[{splits}, {n}] like train_masks", arrays[key].shape == (splits, n)) for key in _MASKS[1:]),

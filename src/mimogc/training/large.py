@@ -51,7 +51,8 @@ def train(
         groups.append({"params": list(hiding.parameters())})
     optimiser = torch.optim.Adam(groups, lr=lr, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs) if cosine else None
-    parts: dict[str, Stateful | None] = {"model": model, "optimiser": optimiser, "hiding": hiding, "schedule": schedule}
+    parts: dict[str, Stateful | None] = {"model": model, "optimiser": optimiser, "schedule": schedule}
+    parts |= {"hiding": hiding, "told": told}
     held = {name: part for name, part in parts.items() if part is not None}
     state = load_checkpoint(checkpoint)
     done, history = 0, History()
