@@ -5,16 +5,18 @@
 
 Tables, curves and where they were computed are what `mimogc report` makes of the text; what they mean is written in
 benchmarks/notes. {errors} in a note becomes the train and validation errors of what Table 2 shows, {long} the runs of
-docs/results/long.sql, which have all the paper's epochs, {equal} Table 3 with one start for all methods.
+docs/results/long.sql, which have all the paper's epochs, {equal} Table 3 with one start for all methods, {told} the
+deep models that are told labels.
 """
 
 import argparse
 import hashlib
+import math
 import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -32,12 +34,14 @@ from mimogc.report.published import published
 from mimogc.runs.run import Record
 from mimogc.runs.store import Store
 from mimogc.runs.times import duration
+from mimogc.studies.heterophilic import DEEP_VALUES
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, NOTES = ROOT / "docs" / "results", Path(__file__).resolve().parent / "notes"
 BEHIND_TABLES = ("\n## LMGC against the others", "\n## Where we differ")  # the notes come before the first of these
 LONG = "long.sql"  # runs of Table 2 with all the paper's epochs: beside those with fewer they would stand alone
 FROM_ZERO = (("gain", 0.0),)  # the options of runs whose layers' share is learnt from zero
+NOTED_RUNS = "with `--gain 0` or `--labels`"  # those that `_in_notes` finds
 TITLES = {
     "basic": "Basic",
     "lappe": "+ LapPE",
@@ -62,6 +66,7 @@ _DEEP = "--variants deep --methods gcn,lmgc"
 _FROM_ZERO = "--variants deep --layers 4 --undirected --epochs 150"
 _HIDDEN = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 1600 --dropout-rate 0 --lr 0.005 --cosine"
 _MINES = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 700"
+_TOLD = "--variants deep --epochs 800 --dropout-rate 0 --lr 0.005 --cosine --labels 0.9"
 _STEPS = "--gain 0.1 --branch-scale 5"
 _BOTH_WAYS = "--variants deep --layers 4 --gain none --undirected --epochs 150"
 PAGES = {
@@ -119,6 +124,10 @@ PAGES = {
             f"{_MINES} --methods lmgc {_STEPS} --score-lr 0.02",
             f"{_HIDDEN} --methods gcn,lmgc --hide 0.5",
             f"{_HIDDEN} --methods gcn",
+            f"{_NODES} --paper-hparams --seeds 1 --datasets minesweeper --methods gcn,lmgc {_TOLD} --hide 0.5",
+            f"{_NODES} --quick --datasets minesweeper --methods acm,gin {_TOLD} --hide 0.5",
+            f"{_NODES} --quick --datasets minesweeper --methods gcn --channels 80 {_TOLD} --hide 0.5",
+            f"{_NODES} --quick --datasets minesweeper --methods gcn,lmgc {_TOLD}",
             f"{_MINES} --methods gcn {_STEPS} --calibrate",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods lmgc {_FROM_ZERO} {_STEPS}"
             " --score-lr 0.02",
@@ -209,11 +218,53 @@ def equal(records: Sequence[Record]) -> str:
     return _markdown(lines)
 
 
+def told(records: Sequence[Record]) -> str:
+    """Deep models that are told labels of training nodes, and how far LMGC is ahead of each on the same splits."""
+    rows: dict[tuple[float, str, int], dict[int, Mapping[str, float]]] = {}
+    for record in records:
+        values, metrics = dict(record.run.hparams), record.outcome.metrics
+        if values.get("labels"):
+            row = float(values.get("hide", 0.0)), record.run.method, int(values["channels"])
+            rows.setdefault(row, {})[record.run.split] = metrics
+    lines = [["told", "parameters", "splits", "test", "validation", "LMGC ahead: test", "validation"]]
+    lines += [["---"] * len(lines[0])]
+    order = in_order(method for _, method, _ in rows)
+    for hide, method, channels in sorted(rows, key=lambda row: (-row[0], order.index(row[1]), row[2])):
+        own = rows[hide, method, channels]
+        ours = next((rows[row] for row in rows if row[:2] == (hide, "lmgc")), {}) if method != "lmgc" else {}
+        name = label(method) + (f", {channels} channels" if channels != DEEP_VALUES["channels"] else "")
+        line = [name if hide else f"{name}, nothing hidden", f"{next(iter(own.values()))['parameters']:,.0f}"]
+        line.append(str(len(own)))
+        sides = "test_roc_auc", "val_roc_auc"
+        line += [f"{statistics.mean(metrics[side] for metrics in own.values()):.2f}" for side in sides]
+        for side in sides:
+            gaps = [ours[split][side] - own[split][side] for split in sorted(own.keys() & ours.keys())]
+            line.append(_mean_error(gaps) if len(gaps) > 1 else "–")
+        lines.append(line)
+    return _markdown(lines)
+
+
+def _mean_error(values: Sequence[float]) -> str:
+    """Mean ± standard error."""
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.mean(values):+.2f} ± {error:.2f}".replace("-", numbers.MINUS)
+
+
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-NOTED: dict[str, Callable[[Sequence[Record]], str]] = {"{errors}": errors, "{long}": long, "{equal}": equal}
+NOTED: dict[str, Callable[[Sequence[Record]], str]] = {
+    "{errors}": errors,
+    "{long}": long,
+    "{equal}": equal,
+    "{told}": told,
+}
+
+
+def _in_notes(record: Record) -> bool:
+    """Whether a run is shown in a table of the notes, and not in those of the report."""
+    return bool(set(FROM_ZERO).intersection(record.run.hparams) or dict(record.run.hparams).get("labels"))
 
 
 def made(name: str, folder: Path) -> tuple[str, list[Path]]:
@@ -222,7 +273,7 @@ def made(name: str, folder: Path) -> tuple[str, list[Path]]:
     whole, shown = kept(text, folder), folder / "shown.db"
     with Store(whole) as results, Store(shown, write=True) as tables:
         records = results.records(page.study)
-        tables.add(record for record in results.records() if not set(FROM_ZERO).intersection(record.run.hparams))
+        tables.add(record for record in results.records() if not _in_notes(record))
     write_report(shown, folder / "report", page.everything)
     found = (folder / "report" / f"{name}.md").read_text()
     head = found[: min(place for mark in BEHIND_TABLES if (place := found.find(mark)) >= 0)]
@@ -230,10 +281,10 @@ def made(name: str, folder: Path) -> tuple[str, list[Path]]:
     notes = (NOTES / f"{name}.md").read_text()
     for mark, write in NOTED.items():
         notes = notes.replace(mark, write(records)) if mark in notes else notes
-    hidden = [record for record in records if set(FROM_ZERO).intersection(record.run.hparams)]
+    hidden = [record for record in records if _in_notes(record)]
     if hidden:
         seconds = sum(record.outcome.seconds for record in hidden)
-        rest = rest.strip() + f"\n- {len(hidden):,} further runs, {duration(seconds)} of computing, with `--gain 0`"
+        rest = rest.strip() + f"\n- {len(hidden):,} further runs, {duration(seconds)} of computing, {NOTED_RUNS}"
     digest = hashlib.sha256(text.read_bytes()).hexdigest()[:16]
     parts = [
         head.rstrip() + "\n",

@@ -32,6 +32,25 @@ def test_one_start_for_all_leaves_the_usual_one_of_others_out():
     assert lmgc[1].startswith("74.5")
 
 
+def test_told_models_are_compared_on_the_splits_that_they_share():
+    def told(method, split, score, channels=64, **values):
+        usual = {"epochs": 800, "layers": 12, "heads": 2, "lr": 0.005, "dropout": 0.0, "channels": channels}
+        run = Run("heterophilic", "minesweeper", method, "deep", hparams(**usual, **values), split, 1)
+        outcome = Outcome({"test_roc_auc": score, "val_roc_auc": score - 1, "parameters": 1000 * channels}, {}, 1.0)
+        return Record(run, "done", outcome, {}, "2026-01-01")
+
+    found = [told("lmgc", split, 99.0 + split / 10, labels=0.9, hide=0.5) for split in range(4)]
+    found += [told("gcn", split, 98.0 - split / 10, labels=0.9, hide=0.5) for split in range(2)]
+    found += [told("gcn", 0, 98.0, 80, labels=0.9, hide=0.5), told("gcn", 0, 90.0, labels=0.9), told("gcn", 0, 1.0)]
+    lines = [line.strip("| ").split(" | ") for line in pages.told(found).splitlines()[2:]]
+    assert lines == [
+        ["GCN", "64,000", "2", "97.95", "96.95", "+1.10 ± 0.10", "+1.10 ± 0.10"],
+        ["GCN, 80 channels", "80,000", "1", "98.00", "97.00", "–", "–"],
+        ["LMGC", "64,000", "4", "99.15", "98.15", "–", "–"],
+        ["GCN, nothing hidden", "64,000", "1", "90.00", "89.00", "–", "–"],
+    ]
+
+
 def test_other_pages_are_refused(capsys):
     with pytest.raises(SystemExit):
         pages.main(["zinc13k"])
