@@ -144,6 +144,10 @@ class TestNodeClassifier:
         compiled = torch.compile(model, fullgraph=True, backend="eager")
         torch.testing.assert_close(compiled(*given), model(*given))
 
+    def test_edges_that_are_no_graph_are_refused(self) -> None:
+        with pytest.raises(TypeError, match=r"graph: expected a Graph, got Tensor; Graph\.from_edge"):
+            NodeClassifier(5, 8, 3, "gcn")(torch.randn(4, 5), torch.tensor([[0, 1], [1, 2]]))
+
     def test_labels_need_a_model_that_takes_them(self, graph: Graph) -> None:
         labels = torch.zeros(graph.num_nodes, dtype=torch.int64)
         with pytest.raises(ValueError, match="labels: expected none, since the model was built without label_input"):

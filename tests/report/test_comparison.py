@@ -73,6 +73,15 @@ def test_findings_name_what_is_clear_and_what_contradicts_the_paper(records) -> 
     assert len(findings(swapped)) == 1
 
 
+def test_what_told_labels_mean_is_said(records) -> None:  # type: ignore[no-untyped-def]
+    values = (*records[0].run.hparams, ("labels", 0.9))
+    told = replace(records[0], run=replace(records[0].run, variant="deep", hparams=values))
+    for found in ([told], [*records, told]):
+        first, *others = findings(found)
+        assert "told the labels of training nodes as inputs" in first
+        assert others == findings([record for record in found if record is not told])
+
+
 @pytest.mark.parametrize(("method", "name"), [("lmgc", "LMGC"), ("eq12", "LMGC (eq. 12)")])
 def test_the_mean_over_graphs_is_compared_with_the_sum(records, method, name) -> None:  # type: ignore[no-untyped-def]
     lmgc = [replace(r, run=replace(r.run, method=method)) for r in records if r.run.method == "lmgc"]

@@ -8,6 +8,7 @@ import torch
 
 from mimogc.data import NodeDataset
 from mimogc.models import NodeClassifier, num_parameters
+from mimogc.runs.options import UsageError
 from mimogc.runs.run import Run
 from mimogc.runs.study import Context, Options, complete
 from mimogc.studies.heterophilic import STUDY
@@ -154,6 +155,13 @@ class TestToldLabels:
         assert all((given is not None) == (labels > 0) for given in seen)
         plain = runs(**DEEP, extras=extras[:-1])[0]
         assert (run.id == plain.id) == (labels == 0)  # what is stored without the option is what it was
+
+    def test_a_share_that_tells_nobody_is_refused_before_anything_is_trained(self, datasets: Path) -> None:
+        with pytest.raises(
+            UsageError, match=r"--labels: .* more than 1 of 87 training nodes, got 0.01 in split 0 of tex"
+        ):
+            STUDY.prepare(runs(**DEEP, extras=(("labels", 0.01),)))
+        STUDY.prepare(runs(**DEEP, extras=(("labels", 0.02),)))
 
     @pytest.mark.parametrize("hidden", [False, True])
     def test_the_loss_is_of_those_that_are_asked(self, hidden: bool) -> None:

@@ -86,6 +86,7 @@ class NodeClassifier(torch.nn.Module):
 
     def embed(self, x: Tensor | SparseFeatures, graph: Graph, labels: Tensor | None = None) -> Tensor:
         """[N, channels], of which the decoder makes the scores; arguments as for the call."""
+        _check_graph(graph)
         h = self.encoder(x)
         h = self._activated(h if labels is None else h + self._encoded(labels, h))
         for number, layer in enumerate(self.layers):
@@ -118,6 +119,12 @@ class NodeClassifier(torch.nn.Module):
 
     def _activated(self, h: Tensor) -> Tensor:
         return dropout(F.relu(h), self.dropout) if self.training and self.dropout > 0 else F.relu(h)
+
+
+def _check_graph(graph: object) -> None:
+    if not isinstance(graph, Graph):
+        advice = "Graph.from_edge_index(edge_index, num_nodes) makes one"
+        raise TypeError(f"graph: expected a Graph, got {type(graph).__name__}; {advice}")
 
 
 def dropout(h: Tensor, p: float) -> Tensor:

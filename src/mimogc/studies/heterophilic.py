@@ -12,7 +12,16 @@ from mimogc.runs.options import Option
 from mimogc.runs.run import Outcome, Record, Run, Scalar
 from mimogc.runs.selection import Cell, best, cell_of, cells, means_by_seed, metric_of
 from mimogc.runs.study import Context, Options
-from mimogc.studies.heterophilic_models import AVERAGED, DEEP, QUIET_START, build, check_hidden, task, train_run
+from mimogc.studies.heterophilic_models import (
+    AVERAGED,
+    DEEP,
+    QUIET_START,
+    build,
+    check_hidden,
+    check_told,
+    task,
+    train_run,
+)
 from mimogc.studies.own_methods import MethodStudy, selected_by_paper, takes
 
 DROPOUTS = (0.0, 0.25, 0.5)
@@ -182,6 +191,12 @@ class Heterophilic(MethodStudy):
             load_nodes(dataset)
         for dataset in dict.fromkeys(run.dataset for run in runs if "hide" in dict(run.hparams)):
             check_hidden(dataset)
+        told: dict[tuple[str, float], list[int]] = {}
+        for run in runs:
+            if share := float(dict(run.hparams).get("labels", 0.0)):
+                told.setdefault((run.dataset, share), []).append(run.split)
+        for (dataset, share), splits in told.items():
+            check_told(dataset, splits, share)
 
     def execute(self, batch: tuple[Run, ...], context: Context) -> list[Outcome]:
         return [train_run(run, *build(run), context, done, len(batch)) for done, run in enumerate(batch)]

@@ -1,6 +1,7 @@
 """The models of the node classification studies, with their starts, and the training of one run."""
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mimogc import methods
@@ -37,6 +38,18 @@ def check_hidden(dataset: str) -> None:
         check_features(load_nodes(dataset))
     except ValueError as error:
         raise UsageError(f"--{error}") from error
+
+
+def check_told(dataset: str, splits: Iterable[int], share: float) -> None:
+    """Refuse a share of the training labels with which none would be told, before anything is trained."""
+    from mimogc.training.told import ToldLabels
+
+    data = load_nodes(dataset)
+    try:
+        for split in splits:
+            ToldLabels(data.y, data.train_mask[:, split], share)
+    except ValueError as error:
+        raise UsageError(f"--{error} in split {split} of {dataset}") from error
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Prints how much belief propagation, which has the rules of the game, knows of Minesweeper's cells, without training.
 
-    python benchmarks/minesweeper_limit.py      # half a minute; ROC-AUC in percent on the test cells of each split
+    python benchmarks/minesweeper_rules.py      # a minute; ROC-AUC in percent on the test cells of each split
 
 A visible number says how many of the cells around it are mines, the largest that so many or more are. The first column
 knows these numbers and the share of mines, as models do that read the features; the second knows the labels of the
@@ -8,7 +8,9 @@ training cells, too. At least so much can be known. It is more, because on a boa
 belief propagation is not exact; it need not even settle there: how many cells still move in the last round is printed.
 """
 
+import argparse
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -116,7 +118,9 @@ def _agree(others: Tensor, wanted: Tensor, more: Tensor) -> Tensor:
     return (others * fits).sum(1)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(arguments)
     data = load_nodes("minesweeper")
     clues, rows = board(data), []
     untold = beliefs(priors(data, 0)[0], clues)
@@ -126,11 +130,12 @@ def main() -> None:
         rows.append([100 * roc_auc(found.odds[test], data.y[test]) for found in (untold, told)])
         numbers, labels = rows[-1]
         print(
-            f"split {split}: numbers {numbers:.1f}, with training labels {labels:.1f} ({told.moved} moved)", flush=True
+            f"split {split}: numbers {numbers:.2f}, with training labels {labels:.2f} ({told.moved} cells moved)",
+            flush=True,
         )
     for title, chosen in (("first three splits", rows[:3]), ("all ten", rows)):
         numbers, labels = (statistics.mean(column) for column in zip(*chosen, strict=True))
-        print(f"{title}: numbers {numbers:.1f}, with training labels {labels:.1f}")
+        print(f"{title}: numbers {numbers:.2f}, with training labels {labels:.2f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from benchmarks.minesweeper_limit import beliefs, board, clues_of, priors
+from benchmarks.minesweeper_rules import beliefs, board, clues_of, priors
 from torch import Tensor
 
 from mimogc.data import NodeDataset
