@@ -74,7 +74,7 @@ def test_findings_name_what_is_clear_and_what_contradicts_the_paper(records) -> 
 
 
 def test_what_told_labels_mean_is_said(records) -> None:  # type: ignore[no-untyped-def]
-    values = (*records[0].run.hparams, ("labels", 0.9))
+    values = tuple(sorted((*records[0].run.hparams, ("labels", 0.9))))
     told = replace(records[0], run=replace(records[0].run, variant="deep", hparams=values))
     for found in ([told], [*records, told]):
         first, *others = findings(found)
