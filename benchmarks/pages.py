@@ -66,6 +66,7 @@ _DEEP = "--variants deep --methods gcn,lmgc"
 _FROM_ZERO = "--variants deep --layers 4 --undirected --epochs 150"
 _HIDDEN = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 1600 --dropout-rate 0 --lr 0.005 --cosine"
 _MINES = f"{_NODES} --quick --datasets minesweeper --variants deep --epochs 700"
+_ONCE = "--paper-hparams --seeds 1"
 _TOLD = "--variants deep --epochs 800 --dropout-rate 0 --lr 0.005 --cosine --labels 0.9"
 _STEPS = "--gain 0.1 --branch-scale 5"
 _BOTH_WAYS = "--variants deep --layers 4 --gain none --undirected --epochs 150"
@@ -109,7 +110,7 @@ PAGES = {
             f"{_NODES} --datasets film,chameleon,squirrel --methods lmgc --paper-hparams",
             f"{_NODES} --datasets chameleon,squirrel --methods eq12 --variants averaged --paper-hparams --seeds 1",
             f"{_NODES} --datasets film --methods eq12 --variants averaged --paper-hparams --seeds 3",
-            f"{_NODES} --datasets chameleon --methods gatv2,fagcn,acm,gin --paper-hparams --seeds 1 --gain 0",
+            f"{_NODES} --datasets film,chameleon,squirrel,minesweeper --methods gatv2,fagcn,acm,gin {_ONCE} --gain 0",
             f"{_NODES} --datasets minesweeper --methods gcn,gatv2,fagcn,acm,gin,lmgc,mlp --paper-hparams --seeds 1",
             f"{_NODES} --datasets minesweeper --methods eq12 --variants residual,averaged --paper-hparams --seeds 1",
             f"{_NODES} --quick --datasets minesweeper {_DEEP} --epochs 700",
@@ -212,7 +213,7 @@ def equal(records: Sequence[Record]) -> str:
         for dataset in datasets:
             cell, gap = cells.get((method, dataset)), gaps.get((method, dataset))
             text = "–" if cell is None else numbers.mean_std(cell.mean, cell.std, 1)
-            more = f" ({gap.mean:+.1f} ± {gap.standard_error:.1f})".replace("-", numbers.MINUS) if gap else ""
+            more = f" ({gap.mean:+.1f} ± {gap.standard_error:.1f})".replace("-", numbers.MINUS) if cell and gap else ""
             line.append(text + more)
         lines.append(line)
     return _markdown(lines)
