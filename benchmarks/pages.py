@@ -128,6 +128,7 @@ PAGES = {
             f"{_NODES} --paper-hparams --seeds 1 --datasets minesweeper --methods gcn,lmgc {_TOLD} --hide 0.5",
             f"{_NODES} --quick --datasets minesweeper --methods acm,gin {_TOLD} --hide 0.5",
             f"{_NODES} --quick --datasets minesweeper --methods gcn --channels 80 {_TOLD} --hide 0.5",
+            f"{_NODES} --quick --datasets minesweeper --methods gcn,lmgc {_TOLD}",
             f"{_MINES} --methods gcn {_STEPS} --calibrate",
             f"{_NODES} --paper-hparams --seeds 1 --datasets chameleon --methods lmgc {_FROM_ZERO} {_STEPS}"
             " --score-lr 0.02",
